@@ -1,0 +1,31 @@
+# The few commands one needs; the work is in CMake presets and scripts/.
+.DEFAULT_GOAL := build
+.PHONY: build demo test check format setup clean help
+
+build:  ## build into build/ (release); the tool is build/bin/r2ccl
+	@cmake --preset release >/dev/null || { echo "If a package is missing, 'make setup' installs it."; exit 1; }
+	@cmake --build --preset release
+
+demo:  ## install what is missing, build, and show transfers surviving NIC failures
+	@scripts/setup build
+	@cmake --preset release >/dev/null
+	@cmake --build --preset release --target r2ccl
+	@build/bin/r2ccl demo
+
+test:  ## install what is missing, build, run all tests that fit this machine (at most 10 minutes on two cores)
+	@scripts/test
+
+check:  ## sanitizers, clang-tidy, a minute per fuzzer (at most 30 minutes more)
+	@scripts/check
+
+format:  ## format all C++ files
+	@scripts/format
+
+setup:  ## only install what is missing (Debian packages; root or sudo)
+	@scripts/setup
+
+clean:  ## remove everything that was built
+	rm -rf build build-debug build-asan build-tsan build-fuzz
+
+help:  ## this list
+	@sed -n 's/^\([a-z]*\):  ## \(.*\)/  make \1\t\2/p' $(MAKEFILE_LIST) | expand -t 16

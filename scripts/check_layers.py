@@ -1,0 +1,168 @@
+#!/usr/bin/env python3
+"""Refuses what the architecture forbids, naming file, line and rule.
+
+  includes   src/<folder> includes only what its row of layers.txt allows; include paths start at src/
+  habits     no clock, sleep, environment, thread or printing below runtime/threads, except where the outside world begins
+  size       files stop at 800 lines and are mentioned above 400
+  headers    start with #pragma once
+  paths      no file names a place on somebody's machine
+  promises   every test that docs/failure-model.md names exists
+
+Prints one line per finding and exits 1 if there is any; warnings alone exit 0.
+"""
+import pathlib
+import re
+import sys
+
+LINES_MAX = 800
+LINES_AIM = 400
+
+# Where the outside world begins: only here may code read clocks, sleep, start threads, read the environment or print.
+# (sim/net/fuzz_net runs whole simulations side by side; each of them stays on one thread.)
+OUTSIDE = ("env/real/", "tools/", "transport/tcp/", "runtime/threads/", "sim/net/fuzz_net")
+BANNED = {
+    r"\b(?:steady|system|high_resolution)_clock\s*::\s*now\b": "reads a clock; take `now` as a parameter",
+    r"\b(?:clock_gettime|gettimeofday)\s*\(": "reads a clock; take `now` as a parameter",
+    r"\b(?:sleep_for|sleep_until|usleep|nanosleep)\b": "sleeps; return when to be called again instead",
+    r"\b(?:getenv|secure_getenv|setenv)\s*\(": "touches the environment; settings are handed in",
+    r"\b(?:f|v|vf)?printf\s*\(|\bputs\s*\(|\bstd::(?:cout|cerr|clog)\b|\bfmt::print\b": "prints; use env's Log",
+    r"\bstd::(?:jthread|thread|async)\b": "starts a thread; threads live in runtime/threads",
+    r"\b(?:s?rand)\s*\(|\bstd::random_device\b": "draws random numbers; use env's Random",
+}
+BANNED = {re.compile(pattern): why for pattern, why in BANNED.items()}
+
+INCLUDE = re.compile(r'^\s*#\s*include\s*"([^"]+)"')
+# Spelt in parts so that this file passes its own check.
+MACHINE_PATH = re.compile(r"(?<![\w.$}])/(?:" + "|".join(["home", "root", "work", "Users"]) + r")/\w")
+NAMED_TEST = re.compile(r"`([A-Z]\w+\.[A-Z]\w+)`")
+TEST_DEFINITION = re.compile(r"^TEST(?:_F|_P)?\(\s*(\w+),\s*(\w+)\)", re.M)
+TEXT_SUFFIXES = {".h", ".cc", ".cu", ".py", ".sh", ".md", ".txt", ".cmake", ".json", ".yml", ".svg", ""}
+
+
+def read_layers(text):
+    """{folder: [allowed folder or folder/header]} from layers.txt."""
+    rows = {}
+    for line in text.splitlines():
+        line = line.split("#")[0].strip()
+        if line:
+            folder, _, allowed = line.partition(":")
+            rows[folder.strip()] = allowed.split()
+    return rows
+
+
+def strip_comments_and_strings(text):
+    """Blanks comments, string and character literals; keeps line breaks."""
+    token = re.compile(
+        r'//[^\n]*|/\*.*?\*/|R"([^()\s\\]{0,16})\(.*?\)\1"|"(?:\\.|[^"\\\n])*"|(?<![0-9a-fA-F])\'(?:\\.|[^\'\\\n])+\'', re.S)
+    return token.sub(lambda m: re.sub(r"[^\n]", " ", m.group(0)), text)
+
+
+def check_includes(path, text, layers):
+    """`path` is relative to src/."""
+    folder = path.split("/")[0]
+    row = layers.get(folder)
+    if row is None:
+        yield 1, f"folder {folder} has no row in layers.txt"
+        return
+    for number, line in enumerate(text.splitlines(), 1):
+        found = INCLUDE.match(line)
+        if not found:
+            continue
+        included = found.group(1)
+        target = included.split("/")[0]
+        if "/" not in included or ".." in included:
+            yield number, f'"{included}": include paths start at src/'
+        elif target != folder and target not in row and included not in row:
+            yield number, f'"{included}": {folder} may include only {" ".join(row) or "itself"}'
+
+
+def check_habits(path, text):
+    if path.startswith(OUTSIDE):
+        return
+    for number, line in enumerate(strip_comments_and_strings(text).splitlines(), 1):
+        for pattern, why in BANNED.items():
+            found = pattern.search(line)
+            if found:
+                yield number, f"`{found.group(0).strip(' (')}` {why}"
+
+
+def check_header(text):
+    for number, line in enumerate(text.splitlines(), 1):
+        if line.strip() and not line.startswith("//"):
+            if line.strip() != "#pragma once":
+                yield number, "a header starts with #pragma once"
+            return
+
+
+def check_machine_paths(text):
+    for number, line in enumerate(text.splitlines(), 1):
+        found = MACHINE_PATH.search(line)
+        if found:
+            yield number, f"`{found.group(0)}` names a place on one machine"
+
+
+def check_named_tests(text, tests):
+    """`Suite.Test` in backquotes must be one of `tests`."""
+    for number, line in enumerate(text.splitlines(), 1):
+        for name in NAMED_TEST.findall(line):
+            if name not in tests:
+                yield number, f"there is no test {name}"
+
+
+def findings_of_source(path, text, layers):
+    """All errors of one file of src/; `path` is relative to src/."""
+    yield from check_includes(path, text, layers)
+    yield from check_habits(path, text)
+
+
+def check_tree(root):
+    """(errors, warnings) of the whole project, as printable lines."""
+    errors, warnings = [], []
+    layers = read_layers((root / "layers.txt").read_text())
+    tests, promises = set(), []
+    for path in files_of(root):
+        name = path.relative_to(root).as_posix()
+        try:
+            text = path.read_text()
+        except UnicodeDecodeError:
+            continue
+        found = list(check_machine_paths(text))
+        if path.suffix == ".h":
+            found += check_header(text)
+        if name.startswith("src/") and path.suffix in (".h", ".cc"):
+            found += findings_of_source(name.removeprefix("src/"), text, layers)
+        if path.name.endswith("_test.cc"):
+            tests.update(f"{suite}.{test}" for suite, test in TEST_DEFINITION.findall(text))
+        if path.name == "failure-model.md":
+            promises.append((name, text))
+        lines = text.count("\n")
+        if path.suffix in (".h", ".cc", ".cu", ".py") and lines > LINES_MAX:
+            found.append((LINES_MAX, f"{lines} lines; files stop at {LINES_MAX}"))
+        elif path.suffix in (".h", ".cc", ".cu", ".py") and lines > LINES_AIM:
+            warnings.append(f"{name}: warning: {lines} lines; aim under {LINES_AIM}")
+        errors += [f"{name}:{number}: {what}" for number, what in sorted(found)]
+    for name, text in promises:
+        errors += [f"{name}:{number}: {what}" for number, what in check_named_tests(text, tests)]
+    return errors, warnings
+
+
+def files_of(root):
+    for path in sorted(root.rglob("*")):
+        parts = path.relative_to(root).parts
+        if parts[0] in (".git", ".cache") or parts[0].startswith("build") or "__pycache__" in parts:
+            continue
+        if path.is_file() and path.suffix in TEXT_SUFFIXES:
+            yield path
+
+
+def main():
+    root = pathlib.Path(__file__).resolve().parent.parent
+    errors, warnings = check_tree(root)
+    for line in warnings + errors:
+        print(line)
+    print(f"layers: {len(errors)} findings, {len(warnings)} warnings")
+    return 1 if errors else 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())

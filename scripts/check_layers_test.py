@@ -1,0 +1,95 @@
+#!/usr/bin/env python3
+"""Goal: check_layers.py refuses what it says it refuses, and nothing else. Method: small texts, one rule each."""
+import pathlib
+import tempfile
+import unittest
+
+import check_layers as check
+
+LAYERS = check.read_layers("""
+# comment
+base:
+transport: base
+session:   base transport/link.h   # one header only
+""")
+
+
+def includes(path, text):
+    return list(check.check_includes(path, text, LAYERS))
+
+
+def habits(path, text):
+    return list(check.check_habits(path, text))
+
+
+class Includes(unittest.TestCase):
+    def test_row_and_own_folder_are_allowed(self):
+        text = '#include <vector>\n#include "base/id.h"\n#include "transport/tcp/socket.h"\n'
+        self.assertEqual(includes("transport/tcp/socket.cc", text), [])
+
+    def test_upward_include_names_line_and_row(self):
+        self.assertEqual(includes("base/id.cc", '\n#include "session/session.h"\n'),
+                         [(2, '"session/session.h": base may include only itself')])
+
+    def test_one_header_permission_covers_that_header_only(self):
+        self.assertEqual(includes("session/a.cc", '#include "transport/link.h"\n'), [])
+        self.assertEqual(len(includes("session/a.cc", '#include "transport/stream/frame.h"\n')), 1)
+
+    def test_paths_start_at_src(self):
+        self.assertEqual(len(includes("base/id.cc", '#include "id.h"\n#include "base/../session/a.h"\n')), 2)
+
+    def test_folder_without_row_is_refused(self):
+        self.assertEqual(len(includes("extra/a.cc", "")), 1)
+
+
+class Habits(unittest.TestCase):
+    def test_each_banned_call_is_found(self):
+        for call in ["std::chrono::steady_clock::now()", "std::this_thread::sleep_for(1ms)", "usleep(5)", "std::getenv(\"A\")",
+                     "printf(\"x\")", "std::cout << 1", "fmt::print(\"x\")", "std::thread t", "rand()"]:
+            self.assertEqual(len(habits("session/a.cc", call)), 1, call)
+
+    def test_outside_world_may(self):
+        for folder in check.OUTSIDE:
+            self.assertEqual(habits(folder + "a.cc", "usleep(5); printf(\"\");"), [])
+
+    def test_comments_and_strings_do_not_count(self):
+        text = '// usleep(5)\n/* printf(\n rand() */ auto s = "std::thread"; auto r = R"(getenv("A"))"; auto c = \'"\';\n'
+        self.assertEqual(habits("session/a.cc", text), [])
+
+    def test_code_after_a_digit_separator_still_counts(self):
+        self.assertEqual(len(habits("session/a.cc", "int n = 1'000; usleep(n); char c = 'x';")), 1)
+
+    def test_similar_names_do_not_count(self):
+        self.assertEqual(habits("session/a.cc", "operand(); strand(); snprintf(b, 1, f); on_thread();"), [])
+
+
+class Files(unittest.TestCase):
+    def test_header_needs_pragma_once_first(self):
+        self.assertEqual(list(check.check_header("// words\n\n#pragma once\n")), [])
+        self.assertEqual(len(list(check.check_header("#include <a>\n#pragma once\n"))), 1)
+
+    def test_machine_paths_are_found(self):
+        self.assertEqual(len(list(check.check_machine_paths("see /" + "home/someone/x"))), 1)
+        self.assertEqual(list(check.check_machine_paths("https://example.org/" + "work/x and src/" + "root/x")), [])
+
+    def test_promises_name_tests_that_exist(self):
+        text = "| cut | `Sweep.CutAtEveryChunk`, `Sweep.NotThere` | `session/rules.h` |"
+        self.assertEqual(list(check.check_named_tests(text, {"Sweep.CutAtEveryChunk"})),
+                         [(1, "there is no test Sweep.NotThere")])
+
+    def test_whole_tree_reports_size_and_place(self):
+        with tempfile.TemporaryDirectory() as folder:
+            root = pathlib.Path(folder)
+            (root / "src/base").mkdir(parents=True)
+            (root / "layers.txt").write_text("base:\n")
+            (root / "src/base/long.cc").write_text("\n" * 801)
+            (root / "src/base/longish.cc").write_text("\n" * 401)
+            (root / "src/base/up.cc").write_text('#include "session/a.h"\n')
+            errors, warnings = check.check_tree(root)
+        self.assertEqual(errors, ["src/base/long.cc:800: 801 lines; files stop at 800",
+                                  'src/base/up.cc:1: "session/a.h": base may include only itself'])
+        self.assertEqual(warnings, ["src/base/longish.cc: warning: 401 lines; aim under 400"])
+
+
+if __name__ == "__main__":
+    unittest.main()

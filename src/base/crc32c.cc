@@ -1,0 +1,139 @@
+#include "base/crc32c.h"
+
+#include <array>
+
+#if defined(__x86_64__)
+#include <nmmintrin.h>
+#endif
+
+namespace r2ccl {
+namespace {
+
+// Bit-reflected: bit 31 is the coefficient of x^0.
+constexpr std::uint32_t kPolynomial = 0x82f63b78;
+
+using Slices = std::array<std::array<std::uint32_t, 256>, 8>;
+
+// kSlices[k][b]: the register after byte b and k zero bytes.
+constexpr Slices kSlices = [] {
+  Slices slices{};
+  for (std::uint32_t b = 0; b < 256; ++b) {
+    std::uint32_t crc = b;
+    for (int bit = 0; bit < 8; ++bit) crc = crc >> 1 ^ ((crc & 1) != 0 ? kPolynomial : 0);
+    slices[0][b] = crc;
+  }
+  for (std::size_t k = 1; k < slices.size(); ++k) {
+    for (std::size_t b = 0; b < 256; ++b) {
+      slices[k][b] = slices[k - 1][b] >> 8 ^ slices[0][slices[k - 1][b] & 0xff];
+    }
+  }
+  return slices;
+}();
+
+std::uint64_t load64(const std::byte* at) {
+  std::uint64_t word;
+  std::memcpy(&word, at, sizeof word);
+  return word;
+}
+
+#if defined(__x86_64__)
+
+constexpr std::uint32_t multiply(std::uint32_t a, std::uint32_t b) {
+  std::uint32_t product = 0;
+  for (std::uint32_t bit = 1u << 31; bit != 0; bit >>= 1) {
+    if ((a & bit) != 0) product ^= b;
+    b = b >> 1 ^ ((b & 1) != 0 ? kPolynomial : 0);
+  }
+  return product;
+}
+
+// Advances a register over a fixed number of zero bytes, a table for each of its four bytes.
+class Shift {
+ public:
+  explicit constexpr Shift(std::size_t zero_bytes) {
+    std::uint32_t power = 1u << 31;   // x^0
+    std::uint32_t square = 1u << 23;  // x^8: one byte
+    for (std::size_t left = zero_bytes; left != 0; left >>= 1) {
+      if ((left & 1) != 0) power = multiply(power, square);
+      square = multiply(square, square);
+    }
+    for (std::uint32_t b = 0; b < 256; ++b) {
+      for (std::size_t k = 0; k < 4; ++k) table_[k][b] = multiply(b << (8 * k), power);
+    }
+  }
+  std::uint32_t operator()(std::uint32_t crc) const {
+    return table_[0][crc & 0xff] ^ table_[1][crc >> 8 & 0xff] ^ table_[2][crc >> 16 & 0xff] ^ table_[3][crc >> 24];
+  }
+
+ private:
+  std::array<std::array<std::uint32_t, 256>, 4> table_{};
+};
+
+// The instruction takes 3 cycles and a new one may start each cycle, so three neighbouring stretches are summed side by
+// side and joined afterwards. Long stretches make the joins cheap, short ones serve what is left.
+constexpr std::size_t kLong = 4096;
+constexpr std::size_t kShort = 256;
+constexpr Shift kLongShift(kLong);
+constexpr Shift kShortShift(kShort);
+
+template <std::size_t kStretch>
+[[gnu::target("sse4.2")]] std::uint32_t sum_triples(std::uint32_t crc, ByteView& bytes, const Shift& shift) {
+  const std::byte* at = bytes.data();
+  const std::byte* const end = at + bytes.size() / (3 * kStretch) * (3 * kStretch);
+  for (; at != end; at += 3 * kStretch) {
+    std::uint64_t a = crc;
+    std::uint64_t b = 0;
+    std::uint64_t c = 0;
+    for (std::size_t i = 0; i < kStretch; i += 8) {
+      a = _mm_crc32_u64(a, load64(at + i));
+      b = _mm_crc32_u64(b, load64(at + kStretch + i));
+      c = _mm_crc32_u64(c, load64(at + 2 * kStretch + i));
+    }
+    crc = shift(static_cast<std::uint32_t>(a)) ^ static_cast<std::uint32_t>(b);
+    crc = shift(crc) ^ static_cast<std::uint32_t>(c);
+  }
+  bytes = bytes.subspan(static_cast<std::size_t>(end - bytes.data()));
+  return crc;
+}
+
+[[gnu::target("sse4.2")]] std::uint32_t crc32c_sse42(std::uint32_t crc, ByteView bytes) {
+  crc = ~crc;
+  crc = sum_triples<kLong>(crc, bytes, kLongShift);
+  crc = sum_triples<kShort>(crc, bytes, kShortShift);
+  std::uint64_t wide = crc;
+  for (; bytes.size() >= 8; bytes = bytes.subspan(8)) wide = _mm_crc32_u64(wide, load64(bytes.data()));
+  crc = static_cast<std::uint32_t>(wide);
+  for (const std::byte b : bytes) crc = _mm_crc32_u8(crc, static_cast<std::uint8_t>(b));
+  return ~crc;
+}
+
+#endif
+
+using Function = std::uint32_t (*)(std::uint32_t, ByteView);
+
+Function fastest() {
+#if defined(__x86_64__)
+  if (__builtin_cpu_supports("sse4.2")) return crc32c_sse42;
+#endif
+  return crc32c_portable;
+}
+
+}  // namespace
+
+std::uint32_t crc32c(std::uint32_t crc, ByteView bytes) {
+  static const Function kFunction = fastest();
+  return kFunction(crc, bytes);
+}
+
+std::uint32_t crc32c_portable(std::uint32_t crc, ByteView bytes) {
+  crc = ~crc;
+  for (; bytes.size() >= 8; bytes = bytes.subspan(8)) {
+    const std::uint64_t word = load64(bytes.data()) ^ crc;
+    crc = 0;
+    for (std::size_t k = 0; k < 8; ++k) crc ^= kSlices[7 - k][word >> (8 * k) & 0xff];
+  }
+  for (const std::byte b : bytes) crc = crc >> 8 ^ kSlices[0][(crc ^ static_cast<std::uint32_t>(b)) & 0xff];
+  return ~crc;
+}
+
+}  // namespace r2ccl

@@ -1,0 +1,23 @@
+#include "base/result.h"
+
+namespace r2ccl {
+
+const char* to_text(Fault fault) {
+  switch (fault) {
+    case Fault::kBusy:
+      return "busy";
+    case Fault::kPathDown:
+      return "path down";
+    case Fault::kPeerDown:
+      return "peer down";
+    case Fault::kAborted:
+      return "aborted";
+    case Fault::kMisuse:
+      return "misuse";
+    case Fault::kBug:
+      return "bug";
+  }
+  return "unknown fault";
+}
+
+}  // namespace r2ccl

@@ -1,0 +1,34 @@
+#pragma once
+// The world's failures as values. The fault names what the caller does next.
+
+#include <cstdint>
+#include <expected>
+#include <string>
+
+namespace r2ccl {
+
+enum class Fault : std::uint8_t {
+  kBusy,      // Full or not ready. Call again later; nothing was lost.
+  kPathDown,  // This path is gone. The same work may go over another one.
+  kPeerDown,  // No path to the peer is left in time, or its process died.
+  kAborted,   // Somebody asked us to stop. Unwind; do not retry.
+  kMisuse,    // The caller broke the contract. Retrying can not help.
+  kBug,       // We broke our own invariant.
+};
+
+struct [[nodiscard]] Error {
+  Fault fault;
+  std::string what;  // One sentence with object and numbers.
+};
+
+template <class T>
+using Result = std::expected<T, Error>;
+using Status = Result<void>;
+
+inline std::unexpected<Error> fail(Fault fault, std::string what) {
+  return std::unexpected(Error{fault, std::move(what)});
+}
+
+const char* to_text(Fault fault);
+
+}  // namespace r2ccl

@@ -1,0 +1,71 @@
+#pragma once
+// Everything a user can set from the environment, as values: whoever owns the process hands its environment in once, and
+// nothing below reads it. The registry is data, so parsing, `r2ccl settings` and the documentation can not drift apart.
+
+#include <cstdint>
+#include <optional>
+#include <span>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "base/result.h"
+#include "base/time.h"
+#include "env/env.h"
+
+namespace r2ccl {
+
+enum class SettingType : std::uint8_t { kDuration, kBytes, kInteger, kBoolean, kChoice, kText, kList };
+const char* to_text(SettingType type);
+
+// For people: one row of `r2ccl settings`.
+struct SettingInfo {
+  std::string_view name;           // "R2CCL_PEER_TIMEOUT"
+  std::string_view default_value;  // as it would be written; "" = unset
+  SettingType type;
+  std::string_view choices;  // kChoice: "routed|rails"
+  std::string_view meaning;
+};
+
+struct Settings {
+  std::vector<std::string> nics;  // interface names or addresses; empty = discover
+  std::uint64_t chunk_bytes = 256 * 1024;
+  Duration peer_timeout = 60s;
+  bool checksum = true;
+  std::string fault;
+  std::string secret;  // never printed
+  Duration heartbeat = 1s;
+  Duration suspect_after = 25ms;
+  Duration down_after = 150ms;
+  Duration retry_min = 100ms;
+  Duration retry_max = 30s;
+  Duration probation_min = 500ms;
+  Duration probation_max = 60s;
+  Duration spin = 50us;
+  std::string fabric = "routed";          // or "rails"
+  std::optional<std::uint64_t> server;    // which server this process plays
+  std::uint64_t socket_buffer_bytes = 0;  // 0 = the system's choice
+
+  // NCCL's own. What NCCL would ignore is ignored here, so a job that runs under NCCL starts here too.
+  std::string debug = "WARN";  // VERSION, WARN, INFO or TRACE
+  std::string debug_file;      // %h host, %p process id
+  std::string socket_ifname;
+  std::string host_id;
+
+  LogLevel log_level() const;
+
+  // `environment` holds "NAME=value" strings, foreign names included; of a repeated name the first counts, an empty value
+  // means unset. An unknown R2CCL_ name or a malformed value of a known one fails with kMisuse and one sentence, which for
+  // a name suggests the nearest known one.
+  static Result<Settings> parse(std::span<const std::string_view> environment);
+
+  static std::vector<SettingInfo> list();
+  // The value in force, as it would be written; a secret shows only that it is set.
+  std::string value_text(std::string_view name) const;
+};
+
+// The environment of this process as parse() takes it: the `environ` of main(), ended by a null pointer. The views live as
+// long as the array does.
+std::vector<std::string_view> environment_of(const char* const* environ_array);
+
+}  // namespace r2ccl

@@ -1,0 +1,92 @@
+#include "env/settings.h"
+
+#include <gtest/gtest.h>
+
+#include <initializer_list>
+
+namespace r2ccl {
+namespace {
+
+Result<Settings> parse(std::initializer_list<std::string_view> lines) {
+  return Settings::parse(std::vector<std::string_view>(lines));
+}
+
+std::string error_of(std::initializer_list<std::string_view> lines) {
+  const auto settings = parse(lines);
+  if (settings) return "";
+  EXPECT_EQ(settings.error().fault, Fault::kMisuse);
+  return settings.error().what;
+}
+
+TEST(Settings, DefaultsAreTheListedOnes) {
+  const Settings settings = parse({}).value();
+  for (const SettingInfo& info : Settings::list()) {
+    EXPECT_EQ(settings.value_text(info.name), info.default_value) << info.name;
+    EXPECT_FALSE(info.meaning.empty());
+    EXPECT_EQ(info.choices.empty(), info.type != SettingType::kChoice) << info.name;
+  }
+}
+
+TEST(Settings, EveryTypeIsRead) {
+  const Settings settings =
+      parse({"PATH=/bin", "R2CCL_NICS=eth0,127.0.0.2,", "R2CCL_CHUNK_BYTES=1M", "R2CCL_PEER_TIMEOUT=1.5s",
+             "R2CCL_CHECKSUM=Off", "R2CCL_FABRIC=rails", "R2CCL_FAULT=at=2s server=0 nic=1 kind=down", "R2CCL_SERVER=3",
+             "R2CCL_SPIN=0", "NCCL_DEBUG=info", "NCCL_DEBUG_FILE=/tmp/%h.%p", "NCCL_HOSTID=x"})
+          .value();
+  EXPECT_EQ(settings.nics, (std::vector<std::string>{"eth0", "127.0.0.2"}));
+  EXPECT_EQ(settings.chunk_bytes, 1u << 20);
+  EXPECT_EQ(settings.peer_timeout, 1500ms);
+  EXPECT_FALSE(settings.checksum);
+  EXPECT_EQ(settings.fabric, "rails");
+  EXPECT_EQ(settings.fault, "at=2s server=0 nic=1 kind=down");
+  EXPECT_EQ(settings.server, 3u);
+  EXPECT_EQ(settings.spin, 0ns);
+  EXPECT_EQ(settings.log_level(), LogLevel::kInfo);
+  EXPECT_EQ(settings.debug_file, "/tmp/%h.%p");
+  EXPECT_EQ(settings.host_id, "x");
+}
+
+TEST(Settings, AMisspeltNameIsAnErrorThatNamesTheNearest) {
+  EXPECT_EQ(error_of({"R2CCL_PEER_TIMEOUTS=60s"}),
+            "there is no setting R2CCL_PEER_TIMEOUTS; did you mean R2CCL_PEER_TIMEOUT?");
+  EXPECT_NE(error_of({"R2CCL_NIC=eth0"}).find("did you mean R2CCL_NICS?"), std::string::npos);
+  EXPECT_NE(error_of({"R2CCL_CHEKSUM"}).find("did you mean R2CCL_CHECKSUM?"), std::string::npos);
+  EXPECT_NE(error_of({"R2CCL_=1"}).find("there is no setting R2CCL_;"), std::string::npos);
+  EXPECT_NE(error_of({"R2CCL_peer_timeout=1s"}), "");
+}
+
+TEST(Settings, AMalformedValueIsAnErrorThatNamesTheSetting) {
+  for (const std::string_view line :
+       {"R2CCL_PEER_TIMEOUT=60", "R2CCL_CHUNK_BYTES=big", "R2CCL_CHECKSUM=maybe", "R2CCL_FABRIC=torus",
+        "R2CCL_SERVER=-1", "R2CCL_CHUNK_BYTES=1", "R2CCL_CHUNK_BYTES=1G", "R2CCL_HEARTBEAT=0", "R2CCL_RETRY_MIN=31s",
+        "R2CCL_PROBATION_MIN=2m", "R2CCL_PEER_TIMEOUT=10000h"}) {
+    const std::string what = error_of({line});
+    EXPECT_EQ(what.find(line.substr(0, line.find('='))), 0u) << line << ": " << what;
+  }
+}
+
+TEST(Settings, AnEmptyValueMeansUnsetAndTheFirstOfTwoCounts) {
+  EXPECT_EQ(parse({"R2CCL_PEER_TIMEOUT=", "R2CCL_NICS="})->peer_timeout, 60s);
+  EXPECT_EQ(parse({"R2CCL_HEARTBEAT=2s", "R2CCL_HEARTBEAT=3s"})->heartbeat, 2s);
+}
+
+TEST(Settings, WhatNcclWouldIgnoreIsIgnored) {
+  const auto settings = parse({"NCCL_DEBUG=LOUD", "NCCL_UNKNOWN=1", "R2CC_MODE=1"});
+  ASSERT_TRUE(settings.has_value());
+  EXPECT_EQ(settings->log_level(), LogLevel::kWarn);
+}
+
+TEST(Settings, TheSecretIsNeverShown) {
+  const Settings settings = parse({"R2CCL_SECRET=hunter2"}).value();
+  EXPECT_EQ(settings.secret, "hunter2");
+  EXPECT_EQ(settings.value_text("R2CCL_SECRET"), "(set)");
+}
+
+TEST(Settings, EnvironmentIsTakenAsItIs) {
+  const char* const lines[] = {"A=1", "B=2", nullptr};
+  EXPECT_EQ(environment_of(lines), (std::vector<std::string_view>{"A=1", "B=2"}));
+  EXPECT_TRUE(environment_of(nullptr).empty());
+}
+
+}  // namespace
+}  // namespace r2ccl

@@ -1,0 +1,381 @@
+#include "runtime/engine.h"
+
+#include <algorithm>
+#include <deque>
+#include <set>
+#include <utility>
+
+#include <fmt/format.h>
+
+#include "base/assert.h"
+#include "control/local_link.h"
+
+namespace r2ccl {
+namespace {
+
+struct IgnoreFrames final : FrameSink {
+  Landing on_header(Link&, const FrameHeader&, ByteView) override { return {}; }
+  void on_frame(Link&, const FrameHeader&, ByteView, Payload) override {}
+};
+
+struct WaitingLink {
+  std::unique_ptr<Link> link;
+  Instant until;
+};
+
+// kRunning → finish() → kSessions → every session said goodbye → kControl → BYE is out, and at a root all others' are in → kDone
+enum class Stage : std::uint8_t { kRunning, kSessions, kControl, kDone };
+
+}  // namespace
+
+struct Engine::Impl final : HealthNoticeSender {
+  Impl(Env env_parts, Provider& link_provider, Keyring& keys, Telemetry& tele, const EngineConfig& configuration,
+       ProcessInfo& me, NoticeSender& notice_sender)
+      : env(env_parts),
+        provider(link_provider),
+        keyring(keys),
+        telemetry(tele),
+        config(configuration),
+        self(me),
+        notices(notice_sender) {}
+
+  Env env;
+  Provider& provider;
+  Keyring& keyring;
+  Telemetry& telemetry;
+  const EngineConfig config;
+  ProcessInfo& self;
+  NoticeSender& notices;
+
+  KeyId key;
+  std::optional<Address> control_listener;
+  std::unique_ptr<ControlRoot> root;
+  std::unique_ptr<Link> root_end;  // of the local link, until the first step says what time it is
+  std::unique_ptr<ControlClient> client;
+  std::vector<ProcessInfo> roster;
+  std::unique_ptr<Judge> judge;  // once the roster is known
+  std::map<ProcessId, std::unique_ptr<Session>> sessions;
+  std::set<NicId> drained;
+  std::deque<WaitingLink> early;   // data links from before the roster
+  std::deque<WaitingLink> probes;  // answered; the other end closes first, so that it is sure to hear the answer
+  Stage stage = Stage::kRunning;
+  Instant farewell_until{};
+  Instant last_step{};
+  const std::vector<Verdict> no_verdicts;
+  const std::string no_failure;
+
+  void note(LogLevel level, const std::string& line) {
+    if (env.log.enabled(level)) env.log.write(level, line);
+  }
+
+  void send_health_notice(ProcessId to, NoticeKind kind, ByteView bytes) override {
+    if (client) client->send(to, kind, bytes);
+  }
+
+  // ---- sessions ----
+  const ProcessInfo* find(ProcessId process) const {
+    const auto info = std::ranges::find(roster, process, &ProcessInfo::process);
+    return info == roster.end() ? nullptr : &*info;
+  }
+
+  // The session with this process, made if need be; null when it is no other process of the roster, or too late to begin.
+  Session* session_with(ProcessId peer, Instant now) {
+    if (const auto found = sessions.find(peer); found != sessions.end()) return found->second.get();
+    const ProcessInfo* info = find(peer);
+    if (info == nullptr || peer == self.process || stage != Stage::kRunning) return nullptr;
+    auto made = std::make_unique<Session>(self, *info, key, provider, notices, env.log, telemetry, config.session);
+    for (const NicId nic : drained) made->drain(nic, now);
+    // Only the lower id connects: it must know that there is somebody to talk to. Empty, so that no session reads it.
+    if (self.process > peer) notices.send_notice(peer, {});
+    return sessions.emplace(peer, std::move(made)).first->second.get();
+  }
+
+  Turn step_sessions(Instant now) {
+    Turn turn;
+    for (auto& [peer, session] : sessions) {
+      turn.merge(session->step(now));
+      for (const Observation& seen : session->take_observations()) {
+        if (session->state() == SessionState::kActive) judge->on_observation(peer, seen, now);
+      }
+    }
+    return turn;
+  }
+
+  // Sessions that end take their paths with them; that is no NIC's fault.
+  void excuse_ended() {
+    for (auto& [peer, session] : sessions) {
+      if (session->state() != SessionState::kActive) judge->excuse(peer);
+    }
+  }
+
+  // ---- links that came in ----
+  bool accept_links(Instant now) {
+    bool any = false;
+    for (std::size_t i = 0; i < EngineLimits::kAcceptsPerStep; ++i) {
+      auto link = provider.accept();
+      if (!link) break;
+      route(std::move(link), now);
+      any = true;
+    }
+    return any;
+  }
+
+  void route(std::unique_ptr<Link> link, Instant now) {
+    const Hello& hello = link->hello();
+    const bool for_us = hello.to == self.process || hello.to == ProcessId{};
+    switch (hello.purpose) {
+      case Purpose::kControl:
+        if (root) return root->accept(std::move(link), now);
+        break;
+      case Purpose::kProbe:
+        return keep(probes, std::move(link), now + EngineLimits::kProbeLinkTime, EngineLimits::kProbeLinksMax);
+      case Purpose::kData:
+        if (!for_us) break;
+        if (roster.empty())
+          return keep(early, std::move(link), now + EngineLimits::kEarlyLinkTime, EngineLimits::kEarlyLinksMax);
+        if (Session* session = session_with(hello.from, now)) return session->accept(std::move(link), now);
+        break;
+    }
+    note(LogLevel::kDebug,
+         fmt::format("Connection from process {} is not for this process; closed.", to_text(hello.from)));
+    link->close();
+  }
+
+  // The oldest goes when there are too many.
+  static void keep(std::deque<WaitingLink>& links, std::unique_ptr<Link> link, Instant until, std::size_t max) {
+    if (links.size() >= max) links.pop_front();
+    links.push_back({std::move(link), until});
+  }
+
+  Turn step_waiting_links(Instant now) {
+    Turn turn;
+    std::erase_if(early, [&](const WaitingLink& waiting) { return now >= waiting.until; });
+    IgnoreFrames ignore;
+    std::erase_if(probes, [&](WaitingLink& waiting) {
+      turn.moved |= waiting.link->step(now, ignore);
+      const bool over = waiting.link->state() == LinkState::kDown || now >= waiting.until;
+      if (over) waiting.link->close();
+      return over;
+    });
+    for (const WaitingLink& waiting : early) turn.merge({false, waiting.until});
+    for (const WaitingLink& waiting : probes) turn.merge({false, waiting.until});
+    return turn;
+  }
+
+  // ---- NICs ----
+  bool take_nic_events(Instant now) {
+    bool any = false;
+    while (const auto event = provider.next_event()) {
+      any = true;
+      for (auto& [peer, session] : sessions) session->on_nic_event(*event, now);
+    }
+    return any;
+  }
+
+  // ---- control ----
+  Turn step_control(Instant now) {
+    Turn turn;
+    if (root_end) root->accept(std::move(root_end), now);
+    if (root) turn.merge(root->step(now));
+    if (!client) return turn;
+    turn.merge(client->step(now));
+    if (roster.empty() && !client->roster().empty()) on_roster(now);
+    if (roster.empty()) return turn;
+    for (const ControlEvent& event : client->take_events()) {
+      on_control_event(event, now);
+      turn.moved = true;
+    }
+    return turn;
+  }
+
+  void on_roster(Instant now) {
+    roster = client->roster();
+    const JudgeConfig judge_config{key, config.session.fabric, config.probe_timeout};
+    judge = std::make_unique<Judge>(self, roster, provider, *this, env.log, telemetry, judge_config);
+    for (auto& waiting : std::exchange(early, {})) route(std::move(waiting.link), now);
+  }
+
+  void on_control_event(const ControlEvent& event, Instant now) {
+    switch (event.kind) {
+      case ControlEvent::Kind::kGone:
+        judge->on_gone(event.process);
+        if (const auto found = sessions.find(event.process); found != sessions.end()) found->second->on_control_gone();
+        return;
+      case ControlEvent::Kind::kBack:
+        judge->on_back(event.process);
+        if (const auto found = sessions.find(event.process); found != sessions.end()) found->second->on_control_back();
+        return;
+      case ControlEvent::Kind::kNotice:
+        break;
+    }
+    if (event.notice == NoticeKind::kSession) {
+      Session* session = session_with(event.process, now);
+      if (session != nullptr && !event.bytes.empty()) session->on_notice(event.bytes, now);
+    } else if (event.notice != NoticeKind::kApplication) {
+      judge->on_notice(event.process, event.notice, event.bytes, now);
+    }
+  }
+
+  // ---- the end ----
+  Turn step_finishing(Instant now) {
+    Turn turn;
+    if (stage == Stage::kSessions &&
+        std::ranges::all_of(sessions, [](const auto& entry) { return is_over(*entry.second); })) {
+      if (client) client->finish();
+      stage = Stage::kControl;
+      farewell_until = now + EngineLimits::kFarewell;
+      turn.moved = true;
+    }
+    if (stage != Stage::kControl) return turn;
+    if (root && !root->everybody_left() && now < farewell_until) return {turn.moved, farewell_until};
+    if (root) root->finish();
+    stage = Stage::kDone;
+    turn.moved = true;
+    return turn;
+  }
+  static bool is_over(const Session& session) {
+    return session.state() == SessionState::kFinished || session.state() == SessionState::kPeerDown;
+  }
+};
+
+Engine::Engine(Env env, Provider& provider, Keyring& keyring, Telemetry& telemetry, ProcessId self,
+               const EngineConfig& config)
+    : self_{self, config.server, config.rank, config.host, {}},
+      impl_(std::make_unique<Impl>(env, provider, keyring, telemetry, config, self_,
+                                   static_cast<NoticeSender&>(*this))) {}
+Engine::~Engine() = default;
+
+Status Engine::listen() {
+  std::string last;
+  for (const Nic& nic : impl_->provider.nics()) {
+    const bool control_only = nic.id == impl_->config.control_nic && !impl_->config.control_nic_is_data;
+    if (control_only) continue;  // host_root() listens there if need be
+    const auto address = impl_->provider.listen(nic.id, 0);
+    if (!address) {
+      last = address.error().what;
+      impl_->note(LogLevel::kWarn, fmt::format("NIC {} is left out: {}", nic.name, last));
+      continue;
+    }
+    if (!nic.carrier)
+      impl_->note(LogLevel::kWarn, fmt::format("NIC {} has no carrier; it joins when it has.", nic.name));
+    if (nic.id == impl_->config.control_nic) impl_->control_listener = *address;
+    self_.ports.push_back({nic.id, nic.name, *address, nic.speed_bytes_s});
+  }
+  if (self_.ports.empty()) {
+    return fail(Fault::kPathDown,
+                last.empty() ? "There is no NIC to listen on." : "No NIC can listen; the last said: " + last);
+  }
+  return {};
+}
+
+Result<Address> Engine::host_root(std::size_t expected, std::uint16_t port) {
+  if (expected == 0 || expected > kRosterMax) {
+    return fail(Fault::kMisuse, fmt::format("A job has 1 to {} processes, not {}.", kRosterMax, expected));
+  }
+  if (!impl_->control_listener || port != 0) {
+    const auto address = impl_->provider.listen(impl_->config.control_nic, port);
+    if (!address) return address;
+    impl_->control_listener = *address;
+  }
+  impl_->root = std::make_unique<ControlRoot>(expected, impl_->env.log);
+  return *impl_->control_listener;
+}
+
+std::vector<Address> Engine::root_addresses() const {
+  std::vector<Address> addresses;
+  if (!impl_->root) return addresses;
+  addresses.push_back(*impl_->control_listener);
+  for (const ProcessInfo::Port& port : self_.ports) {
+    if (addresses.size() < UniqueId::kAddressesMax && port.nic != impl_->config.control_nic)
+      addresses.push_back(port.listen);
+  }
+  return addresses;
+}
+
+void Engine::join(const UniqueId& id) {
+  R2CCL_ASSERT(!impl_->client, "a process joins one rendezvous");
+  impl_->key = impl_->keyring.add(id.secret);
+  std::vector<NicId> nics{impl_->config.control_nic};
+  if (impl_->config.control_nic_is_data) {
+    for (const ProcessInfo::Port& port : self_.ports) {
+      if (port.nic != impl_->config.control_nic) nics.push_back(port.nic);
+    }
+  }
+  impl_->client =
+      std::make_unique<ControlClient>(self_, id, impl_->key, std::move(nics), impl_->provider, impl_->env.log);
+  if (!impl_->root) return;
+  auto [here, there] =
+      make_local_links({Purpose::kControl, impl_->key, self_.process, self_.process, {}}, self_.process);
+  impl_->client->adopt(std::move(here));
+  impl_->root_end = std::move(there);
+}
+
+bool Engine::ready() const {
+  return !impl_->roster.empty();
+}
+const std::vector<ProcessInfo>& Engine::roster() const {
+  return impl_->roster;
+}
+const std::string& Engine::join_failure() const {
+  return impl_->client ? impl_->client->failure() : impl_->no_failure;
+}
+
+Session& Engine::session(ProcessId peer) {
+  Session* session = impl_->session_with(peer, impl_->last_step);
+  R2CCL_ASSERT(session != nullptr,
+               "no session with process " + to_text(peer) + ": not another process of a running job");
+  return *session;
+}
+
+Session* Engine::find_session(ProcessId peer) {
+  const auto found = impl_->sessions.find(peer);
+  return found == impl_->sessions.end() ? nullptr : found->second.get();
+}
+
+Turn Engine::step(Instant now) {
+  // Control comes after the sessions so that their notices leave in the same step; what it brings makes the step count as moved, so
+  // that the sessions look at it in the next.
+  impl_->last_step = now;
+  Turn turn = impl_->provider.step(now);
+  turn.moved |= impl_->accept_links(now);
+  turn.moved |= impl_->take_nic_events(now);
+  if (impl_->judge) {
+    turn.merge(impl_->step_sessions(now));
+    impl_->excuse_ended();
+    turn.merge(impl_->judge->step(now));
+  }
+  turn.merge(impl_->step_waiting_links(now));
+  turn.merge(impl_->step_control(now));
+  turn.merge(impl_->step_finishing(now));
+  return turn;
+}
+
+void Engine::drain(NicId nic, Instant now) {
+  impl_->drained.insert(nic);
+  for (auto& [peer, session] : impl_->sessions) session->drain(nic, now);
+}
+
+void Engine::undrain(NicId nic, Instant now) {
+  impl_->drained.erase(nic);
+  for (auto& [peer, session] : impl_->sessions) session->undrain(nic, now);
+}
+
+void Engine::finish(Instant now) {
+  if (impl_->stage != Stage::kRunning) return;
+  impl_->stage = Stage::kSessions;
+  for (auto& [peer, session] : impl_->sessions) session->finish(now);
+}
+
+bool Engine::finished() const {
+  return impl_->stage == Stage::kDone;
+}
+
+const std::vector<Verdict>& Engine::verdicts() const {
+  return impl_->judge ? impl_->judge->verdicts() : impl_->no_verdicts;
+}
+
+void Engine::send_notice(ProcessId to, ByteView bytes) {
+  if (impl_->client) impl_->client->send(to, NoticeKind::kSession, bytes);
+}
+
+}  // namespace r2ccl

@@ -1,0 +1,144 @@
+#pragma once
+// Finds out what broke when paths die, and says it once: gathers what both ends saw, asks health, has probes made where that does not
+// settle it.
+//
+//   case        what happens                                                        next
+//   kGathering  `kGather` is over; health knows from the observations               concluded
+//   kGathering  it does not, and this process has the lower id                      kProbing: both ends and a third NIC connect
+//   kGathering  it does not, and the peer has the lower id                          kListening: the peer probes and tells
+//   kProbing    all probes answered, or their time is over                          concluded by the decision table
+//   any         another observation arrives and now health knows                    concluded
+//   any         a verdict (made here or told) covers the path                       closed
+//   any         the peer process is gone or says goodbye: no path is to blame       closed
+//   kListening  nothing was heard for kListen                                       closed
+//
+// A NIC just judged explains all its paths: deaths within kSameFault of the verdict add nothing to say.
+//
+// Threads    Part of an engine. Ownership: borrows everything it is given.
+
+#include <cstdint>
+#include <deque>
+#include <map>
+#include <set>
+#include <string>
+#include <vector>
+
+#include "base/id.h"
+#include "control/control.h"
+#include "env/env.h"
+#include "health/verdict.h"
+#include "runtime/health_notices.h"
+#include "runtime/prober.h"
+#include "telemetry/telemetry.h"
+#include "topology/nic.h"
+#include "transport/link.h"
+
+namespace r2ccl {
+
+class HealthNoticeSender {
+ public:
+  virtual ~HealthNoticeSender() = default;
+  virtual void send_health_notice(ProcessId to, NoticeKind kind, ByteView bytes) = 0;
+};
+
+struct JudgeConfig {
+  KeyId key;
+  Fabric fabric = Fabric::kRouted;
+  Duration probe_timeout = 250ms;
+};
+
+class Judge final {
+ public:
+  static constexpr Duration kGather = 20ms;
+  static constexpr Duration kListen = 2s;
+  static constexpr Duration kSameFault = 3s;
+  static constexpr Duration kMemory = 3s;  // observations older than this say nothing about now
+  static constexpr std::size_t kObservationsMax = 512;
+  static constexpr std::size_t kCasesMax = 256;
+  static constexpr std::size_t kProbingMax = 4;
+  static constexpr std::size_t kVerdictsMax = 256;
+
+  // `roster` must not change any more.
+  Judge(const ProcessInfo& self, const std::vector<ProcessInfo>& roster, Provider& provider, HealthNoticeSender& sender,
+        Log& log, Telemetry& telemetry, const JudgeConfig& config);
+
+  // A session of this process saw a path die.
+  void on_observation(ProcessId peer, const Observation& seen, Instant now);
+  // kObservation, kProbeRequest, kProbeResult and kVerdict of another process.
+  void on_notice(ProcessId from, NoticeKind kind, ByteView bytes, Instant now);
+  // The peer is leaving or dead: its paths end without any NIC's fault.
+  void excuse(ProcessId peer);
+  // Its control connection ended; it is excused, and not asked to probe until it is back.
+  void on_gone(ProcessId process);
+  void on_back(ProcessId process) { absent_.erase(process); }
+
+  Turn step(Instant now);
+  const std::vector<Verdict>& verdicts() const { return verdicts_; }  // oldest first, at most kVerdictsMax
+
+ private:
+  enum class Phase : std::uint8_t { kGathering, kListening, kProbing };
+  enum class Question : std::uint8_t { kAtoB, kBtoA, kZtoA, kZtoB };
+  struct Case {
+    ProcessId peer;
+    NicName here, there;
+    Instant opened{};
+    Phase phase = Phase::kGathering;
+    Instant deadline{};
+    std::uint64_t resent_before = 0;
+    Probes probes{};
+    int unanswered = 0;
+  };
+  struct Asked {
+    std::uint64_t case_number;
+    Question question;
+  };
+  struct Judged {
+    Verdict verdict;
+    Instant at;
+  };
+
+  void remember(const Observation& seen, Instant now);
+  void open_case(ProcessId peer, NicName here, NicName there, Instant now);
+  bool explained(NicName a, NicName b, Instant now) const;
+  void look_again(Instant now);
+  void after_gathering(std::uint64_t number, Case& item, Instant now);
+  std::size_t probing() const;
+
+  void probe(std::uint64_t number, Case& item, Instant now);
+  void ask_third(std::uint64_t number, Case& item);
+  void ask(std::uint64_t number, Question question, ProcessId asked, NicId from, ProcessId target, NicId nic);
+  void connect(std::uint64_t token, NicId from, ProcessId target, NicId nic);
+  void on_probe_request(ProcessId from, const ProbeRequest& request);
+  void on_answer(std::uint64_t token, ProbeResult result, bool refused);
+  void take_probe_answers();
+
+  void forget_questions();
+  void conclude(const Verdict& verdict, bool tell_peers, Instant now);
+  void say(const Verdict& verdict, const std::vector<Case>& covered, Instant now);
+  std::string describe(const Verdict& verdict, const std::vector<Case>& covered) const;
+  std::string name_of(NicName nic) const;
+  const ProcessInfo* find(ProcessId process) const;
+
+  const ProcessInfo& self_;
+  const std::vector<ProcessInfo>& roster_;
+  Provider& provider_;
+  HealthNoticeSender& sender_;
+  Log& log_;
+  Telemetry& telemetry_;
+  const JudgeConfig config_;
+  Prober prober_;
+
+  std::deque<Observation> observations_;
+  bool news_ = false;                    // observations came since the last look
+  std::map<std::uint64_t, Case> cases_;  // by number, oldest first
+  std::uint64_t next_case_ = 1;
+  std::map<std::uint64_t, Asked> asked_;  // own questions, by token
+  std::map<std::uint64_t, std::pair<ProcessId, std::uint64_t>>
+      for_others_;  // probes made for others: their process and token
+  std::uint64_t next_token_ = 1;
+  std::set<ProcessId> absent_;
+  std::deque<Judged> judged_;  // of the last kSameFault
+  std::vector<Verdict> verdicts_;
+};
+
+}  // namespace r2ccl

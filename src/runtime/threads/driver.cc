@@ -1,0 +1,227 @@
+#include "runtime/threads/driver.h"
+
+#include <algorithm>
+
+#include "base/assert.h"
+
+namespace r2ccl {
+
+// A caller that waits while another one drives.
+struct Driver::Caller {
+  const Condition& done;
+  Instant deadline;
+  Outcome outcome = Outcome::kWaiting;
+  std::condition_variable decided{};
+};
+
+// The right of a caller to drive; passed on at the end, whichever way that comes. The engine is held at both ends.
+class Driver::Driving final {
+ public:
+  explicit Driving(Driver& driver) : driver_(driver) { driver_.caller_drives_ = true; }
+  ~Driving() { driver_.leave(driver_.clock_.now()); }
+  Driving(const Driving&) = delete;
+  Driving& operator=(const Driving&) = delete;
+
+ private:
+  Driver& driver_;
+};
+
+Driver::Driver(Engine& engine, Clock& clock, Waiter& waiter, const DriverConfig& config)
+    : engine_(engine),
+      clock_(clock),
+      waiter_(waiter),
+      config_(config),
+      last_driven_((clock.now() - config.resume).time_since_epoch().count()) {}
+
+Driver::~Driver() {
+  stop();
+}
+
+void Driver::start() {
+  R2CCL_ASSERT(!thread_.joinable(), "the progress thread runs already");
+  stop_ = false;
+  thread_ = std::thread([this] { progress_loop(); });
+}
+
+void Driver::stop() {
+  if (!thread_.joinable()) return;
+  {
+    const Hold hold(engine_mutex_);
+    stop_ = true;
+    wake_sleeper();
+  }
+  {
+    const std::lock_guard guard(park_mutex_);
+    unpark_.notify_all();
+  }
+  thread_.join();
+}
+
+void Driver::with_engine(const std::function<void(Engine&)>& body) {
+  const Hold hold(engine_mutex_);
+  if (broken_) std::rethrow_exception(broken_);
+  body(engine_);
+  if (!caller_drives_ && !progress_drives_) step_engine(clock_.now());
+  wake_sleeper();
+}
+
+bool Driver::wait_until(const std::function<bool(Engine&)>& done, Instant deadline) {
+  Hold hold(engine_mutex_);
+  if (broken_) std::rethrow_exception(broken_);
+  if (done(engine_)) return true;
+  if (caller_drives_) {
+    const Outcome outcome = let_drive(hold, done, deadline);
+    if (outcome != Outcome::kDrive) return outcome == Outcome::kDone;
+  }
+  return drive(hold, done, deadline);
+}
+
+// ---- callers --------------------------------------------------------------------------------------------------
+
+bool Driver::drive(Hold& hold, const Condition& done, Instant deadline) {
+  const Driving driving(*this);
+  Instant busy_at = clock_.now();
+  for (;;) {
+    const Instant now = clock_.now();
+    const Turn turn = step_engine(now);
+    if (done(engine_)) return true;
+    if (now >= deadline) return false;
+    const Instant others = settle_callers(now);
+    pause(hold, turn, now, busy_at, std::min(deadline, others));
+  }
+}
+
+Driver::Outcome Driver::let_drive(Hold& hold, const Condition& done, Instant deadline) {
+  Caller self{done, deadline};
+  callers_.push_back(&self);
+  wake_sleeper();  // it may sleep past this deadline
+  hold.unlock();
+  {
+    std::unique_lock guard(callers_mutex_);
+    self.decided.wait(guard, [&] { return self.outcome != Outcome::kWaiting; });
+  }
+  hold.lock();
+  return self.outcome;
+}
+
+// Ends the wait of those whose condition holds or whose time is over; returns the earliest deadline of the others.
+Instant Driver::settle_callers(Instant now) {
+  Instant earliest = kNever;
+  for (std::size_t i = 0; i < callers_.size();) {
+    Caller& caller = *callers_[i];
+    const bool done = caller.done(engine_);
+    if (done || now >= caller.deadline) {
+      callers_.erase(callers_.begin() + static_cast<std::ptrdiff_t>(i));
+      decide(caller, done ? Outcome::kDone : Outcome::kLate);
+    } else {
+      earliest = std::min(earliest, caller.deadline);
+      ++i;
+    }
+  }
+  return earliest;
+}
+
+// The caller may be gone as soon as callers_mutex_ is free.
+void Driver::decide(Caller& caller, Outcome outcome) {
+  const std::lock_guard guard(callers_mutex_);
+  caller.outcome = outcome;
+  caller.decided.notify_one();
+}
+
+void Driver::leave(Instant now) {
+  last_driven_ = now.time_since_epoch().count();
+  if (!callers_.empty()) {
+    Caller& next = *callers_.front();
+    callers_.pop_front();
+    decide(next, Outcome::kDrive);  // caller_drives_ stays: the right is on its way
+    return;
+  }
+  caller_drives_ = false;
+  wake_sleeper();  // the progress thread, if it never noticed this caller: its timers are old
+  if (parked_deep_) {
+    const std::lock_guard guard(park_mutex_);
+    parked_deep_ = false;
+    unpark_.notify_all();
+  }
+}
+
+// ---- the progress thread ----------------------------------------------------------------------------------------
+
+void Driver::progress_loop() {
+  Hold hold(engine_mutex_);
+  try {
+    while (!stop_) {
+      progress_drives_ = true;
+      progress(hold);
+      progress_drives_ = false;
+      if (stop_) break;
+      hold.unlock();
+      park();
+      hold.lock();
+    }
+  } catch (...) {
+    // step_engine() keeps it for the callers.
+    progress_drives_ = false;
+  }
+}
+
+// Drives until a caller does, or stop().
+void Driver::progress(Hold& hold) {
+  Instant busy_at = clock_.now();
+  for (;;) {
+    const Instant now = clock_.now();
+    if (stop_ || caller_drives_ || now < last_driven() + config_.resume) return;
+    const Turn turn = step_engine(now);
+    pause(hold, turn, now, busy_at, kNever);
+  }
+}
+
+// Until nobody has driven for `resume`. While a caller drives on and on there is nothing to wake up for, so this sleeps until it
+// leaves; but first it always looks at the time for `resume`, so that callers in a tight loop do not wake it each time.
+void Driver::park() {
+  std::unique_lock guard(park_mutex_);
+  while (!stop_) {
+    const Duration left = caller_drives_ ? config_.resume : last_driven() + config_.resume - clock_.now();
+    if (left <= Duration::zero()) return;
+    unpark_.wait_for(guard, left, [&] { return stop_.load(); });
+    if (!caller_drives_) continue;
+    parked_deep_ = true;
+    if (caller_drives_) unpark_.wait(guard, [&] { return !parked_deep_ || stop_; });
+    parked_deep_ = false;
+  }
+}
+
+// ---- driving ----------------------------------------------------------------------------------------------------
+
+Turn Driver::step_engine(Instant now) {
+  if (broken_) std::rethrow_exception(broken_);
+  try {
+    return engine_.step(now);
+  } catch (...) {
+    broken_ = std::current_exception();
+    throw;
+  }
+}
+
+// Between two steps: lets others in, spins, or sleeps.
+void Driver::pause(Hold& hold, const Turn& turn, Instant now, Instant& busy_at, Instant deadline) {
+  if (turn.moved) busy_at = now;
+  if (engine_mutex_.wanted()) {
+    hold.unlock();
+    hold.lock();
+    return;
+  }
+  if (turn.moved || turn.next <= now) return;
+  if (now < busy_at + config_.spin) return std::this_thread::yield();
+  ++asleep_;
+  hold.unlock();
+  waiter_.wait(now, std::min({turn.next, deadline, now + config_.sleep_max}));
+  hold.lock();
+  --asleep_;
+}
+
+void Driver::wake_sleeper() {
+  if (asleep_ > 0) waiter_.wake();
+}
+
+}  // namespace r2ccl

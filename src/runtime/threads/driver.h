@@ -1,0 +1,96 @@
+#pragma once
+// The one-driver rule. A Driver owns the right to step an Engine: a progress thread by default, or whichever caller waits.
+//
+//   nobody waits       the progress thread steps: spins briefly, then sleeps in the Waiter (epoll)
+//   a caller waits     it takes the engine and steps it itself; the progress thread is parked, and resumes within `resume` of
+//                      nobody driving
+//   more callers wait  they sleep; the driving caller looks at their conditions and deadlines too, and when it leaves it passes the
+//                      right to drive on to one of them
+//
+// So a blocking exchange costs no hand-over, and credits, notices and agreement are answered within 5 ms whatever
+// application threads do. A driver that finds nothing spins for `spin` and then sleeps: on machines with fewer cores than
+// processes a spinning library starves its own peers. Between two looks it yields.
+//
+// Threads    Everything may be called from any thread, but not from inside a body or a condition.
+// Failure    A Bug thrown by the engine ends driving: it is thrown to every caller, now and later.
+
+#include <atomic>
+#include <condition_variable>
+#include <deque>
+#include <exception>
+#include <functional>
+#include <mutex>
+#include <thread>
+
+#include "env/env.h"
+#include "env/waiter.h"
+#include "runtime/engine.h"
+#include "runtime/threads/fair_mutex.h"
+
+namespace r2ccl {
+
+struct DriverConfig {
+  Duration spin = 50us;
+  Duration resume = 5ms;  // the progress thread takes over this long after the last caller drove
+  Duration sleep_max = 1s;
+};
+
+class Driver final {
+ public:
+  Driver(Engine& engine, Clock& clock, Waiter& waiter, const DriverConfig& config);
+  ~Driver();  // stops the progress thread
+
+  void start();  // starts the progress thread
+  void stop();
+
+  // Runs `body` with the engine to itself (posting work, reading state), then wakes whoever drives. When nobody does, the engine
+  // is stepped once, so that posted work leaves at once.
+  void with_engine(const std::function<void(Engine&)>& body);
+  // Drives, or lets the present driver drive, until `done` (called with the engine held) or the deadline. True if done.
+  bool wait_until(const std::function<bool(Engine&)>& done, Instant deadline);
+
+ private:
+  using Hold = std::unique_lock<FairMutex>;
+  using Condition = std::function<bool(Engine&)>;
+  struct Caller;
+  class Driving;
+  enum class Outcome : std::uint8_t { kWaiting, kDone, kLate, kDrive };  // of a caller while another one drives
+
+  void progress_loop();
+  void progress(Hold& hold);
+  void park();
+  bool drive(Hold& hold, const Condition& done, Instant deadline);
+  Outcome let_drive(Hold& hold, const Condition& done, Instant deadline);
+  void leave(Instant now);
+  Instant settle_callers(Instant now);
+  void decide(Caller& caller, Outcome outcome);
+  Turn step_engine(Instant now);
+  void pause(Hold& hold, const Turn& turn, Instant now, Instant& busy_at, Instant deadline);
+  void wake_sleeper();
+  Instant last_driven() const { return Instant(Duration(last_driven_.load())); }
+
+  Engine& engine_;
+  Clock& clock_;
+  Waiter& waiter_;
+  const DriverConfig config_;
+
+  FairMutex engine_mutex_;        // guards the engine and what follows, up to the next blank line
+  int asleep_ = 0;                // drivers in the Waiter, the mutex released
+  bool progress_drives_ = false;  // the progress thread runs and is not parked
+  std::deque<Caller*> callers_;   // waiting while another caller drives
+  std::exception_ptr broken_;
+
+  // Written with the engine held; read by the parked progress thread without it.
+  std::atomic<bool> caller_drives_ = false;
+  std::atomic<Duration::rep> last_driven_;  // by a caller; since the epoch of Instant
+  std::atomic<bool> stop_ = false;
+
+  std::mutex park_mutex_;  // the progress thread's bed; never taken before the engine
+  std::condition_variable unpark_;
+  std::atomic<bool> parked_deep_ = false;  // it sleeps until a caller leaves, not until a time
+
+  std::mutex callers_mutex_;  // guards Caller::outcome
+  std::thread thread_;
+};
+
+}  // namespace r2ccl

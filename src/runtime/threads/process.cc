@@ -1,0 +1,162 @@
+#include "runtime/threads/process.h"
+
+#include <algorithm>
+#include <fstream>
+
+#include <fmt/format.h>
+#include <fmt/ranges.h>
+
+#include "topology/discover/discover.h"
+#include "transport/fault/fault_spec.h"
+
+namespace r2ccl {
+namespace {
+
+// FNV-1a: the same on every machine and in every release.
+std::uint64_t hash_text(std::string_view text) {
+  std::uint64_t hash = 0xcbf29ce484222325;
+  for (const char c : text) hash = (hash ^ static_cast<unsigned char>(c)) * 0x100000001b3;
+  return hash;
+}
+
+std::string boot_id() {
+  std::string text;
+  std::ifstream("/proc/sys/kernel/random/boot_id") >> text;
+  return text;
+}
+
+SessionConfig session_config(const Settings& settings) {
+  SessionConfig config;
+  config.limits.chunk_bytes = std::min<std::size_t>(settings.chunk_bytes, kPayloadBytesMax);
+  config.limits.peer_timeout = settings.peer_timeout;
+  config.limits.heartbeat = settings.heartbeat;
+  config.silence.suspect_min = settings.suspect_after;
+  config.silence.down = settings.down_after;
+  config.comeback.retry_min = settings.retry_min;
+  config.comeback.retry_max = settings.retry_max;
+  config.comeback.probation_min = settings.probation_min;
+  config.comeback.probation_max = settings.probation_max;
+  config.fabric = settings.fabric == "rails" ? Fabric::kRails : Fabric::kRouted;
+  return config;
+}
+
+Result<std::vector<Nic>> find_nics(const Settings& settings) {
+  NicRequest request;
+  request.list = fmt::format("{}", fmt::join(settings.nics, ","));
+  request.filter = settings.socket_ifname;
+  return discover_nics(request);
+}
+
+// Adds the NIC for control alone behind the data NICs, or takes it out of service for data when it is one of them.
+Result<NicId> add_control_nic(const std::string& name, std::vector<Nic>& nics) {
+  const auto known =
+      std::ranges::find_if(nics, [&](const Nic& nic) { return nic.name == name || to_text(nic.address) == name; });
+  if (known != nics.end()) return known->id;
+  NicRequest request;
+  request.list = name;
+  auto found = discover_nics(request);
+  if (!found) return std::unexpected(found.error());
+  Nic nic = found->front();
+  nic.id = {static_cast<std::uint8_t>(nics.back().id.value + 1)};
+  nics.push_back(nic);
+  return nic.id;
+}
+
+}  // namespace
+
+ServerId server_of(const Settings& settings) {
+  if (settings.server) return {*settings.server};
+  if (!settings.host_id.empty()) return {hash_text(settings.host_id)};
+  return {hash_text(host_name() + boot_id())};
+}
+
+Result<std::unique_ptr<Process>> Process::create(const Settings& settings, const ProcessOptions& options) {
+  auto nics = find_nics(settings);
+  if (!nics) return std::unexpected(nics.error());
+  EngineConfig config;
+  config.session = session_config(settings);
+  config.server = server_of(settings);
+  config.rank = options.rank;
+  config.host = options.host.empty() ? host_name() : options.host;
+  config.control_nic = nics->front().id;
+  config.control_nic_is_data = options.control_nic.empty();
+  if (!config.control_nic_is_data) {
+    const auto nic = add_control_nic(options.control_nic, *nics);
+    if (!nic) return std::unexpected(nic.error());
+    config.control_nic = *nic;
+  }
+
+  std::vector<FaultSpec> faults;
+  if (!settings.fault.empty()) {
+    auto parsed = parse_faults(settings.fault);
+    if (!parsed) return std::unexpected(parsed.error());
+    faults = std::move(*parsed);
+    if (const Status status = FaultProvider::check(faults, config.server, *nics); !status)
+      return std::unexpected(status.error());
+  }
+  TcpConfig tcp;
+  tcp.send_buffer_bytes = tcp.receive_buffer_bytes = static_cast<int>(settings.socket_buffer_bytes);
+  auto dialer = TcpDialer::open(*nics, tcp);
+  if (!dialer) return std::unexpected(dialer.error());
+
+  std::unique_ptr<Process> process(new Process(settings, std::move(*dialer), faults, config));
+  if (const Status status = process->engine_->listen(); !status) return std::unexpected(status.error());
+  if (options.progress_thread) process->driver_->start();
+  return process;
+}
+
+Process::Process(const Settings& settings, std::unique_ptr<TcpDialer> dialer, const std::vector<FaultSpec>& faults,
+                 const EngineConfig& config)
+    : log_(settings.log_level(), settings.debug_file), dialer_(std::move(dialer)) {
+  ProcessId self;
+  while (self.value == 0) self.value = random_.next();
+  StreamLimits limits;
+  limits.checksum = settings.checksum;
+  streams_ = std::make_unique<StreamProvider>(*dialer_, keyring_, random_, self, limits);
+  Provider* provider = streams_.get();
+  if (!faults.empty()) {
+    const FaultHooks hooks{[this](NicId nic, bool on) { dialer_->deafen_nic(nic, on); }};
+    faults_ = std::make_unique<FaultProvider>(*streams_, config.server, faults, &telemetry_, hooks);
+    provider = faults_.get();
+  }
+  if (!dialer_->carrier_status().empty()) log_.write(LogLevel::kWarn, dialer_->carrier_status());
+  engine_ = std::make_unique<Engine>(Env{clock_, random_, log_}, *provider, keyring_, telemetry_, self, config);
+  DriverConfig driver;
+  driver.spin = settings.spin;
+  driver_ = std::make_unique<Driver>(*engine_, clock_, *dialer_, driver);
+}
+
+Process::~Process() {
+  driver_->stop();
+}
+
+Result<UniqueId> Process::host(std::size_t expected, std::uint16_t port) {
+  Result<UniqueId> id = fail(Fault::kBug, "not asked yet");
+  driver_->with_engine([&](Engine& engine) {
+    if (const auto address = engine.host_root(expected, port); !address) {
+      id = std::unexpected(address.error());
+    } else {
+      id = UniqueId::make(random_, engine.root_addresses());
+    }
+  });
+  return id;
+}
+
+Status Process::join(const UniqueId& id, Duration within) {
+  driver_->with_engine([&](Engine& engine) { engine.join(id); });
+  const Instant deadline = clock_.now() + within;
+  if (driver_->wait_until([](Engine& engine) { return engine.ready(); }, deadline)) return {};
+  std::string why;
+  driver_->with_engine([&](Engine& engine) { why = engine.join_failure(); });
+  if (why.empty())
+    why = fmt::format("Not all processes have joined the job at {} within {:.0f} s.", to_text(id.root.front()),
+                      to_seconds(within));
+  return fail(Fault::kPeerDown, why);
+}
+
+bool Process::finish() {
+  driver_->with_engine([&](Engine& engine) { engine.finish(clock_.now()); });
+  return driver_->wait_until([](Engine& engine) { return engine.finished(); }, clock_.now() + kFinishMax);
+}
+
+}  // namespace r2ccl

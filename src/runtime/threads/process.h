@@ -1,0 +1,85 @@
+#pragma once
+// A whole real process: clock, randomness, log, NICs, TCP, faults on request, engine and driver, built from settings.
+//
+//   auto process = Process::create(settings, {.rank = 0});
+//   auto id = (*process)->host(size);       // in one process; its hex text goes to the others
+//   (*process)->join(id, 60s);              // in all of them
+//   (*process)->driver().with_engine([](Engine& engine) { … });
+//   (*process)->finish();
+//
+// Ownership  Owns all parts; they go in the right order. Threads: any, the engine only through the driver.
+// Failure    Everything that can be wrong with the settings or the machine comes back as one sentence.
+
+#include <memory>
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "control/unique_id.h"
+#include "env/real/real.h"
+#include "env/settings.h"
+#include "runtime/engine.h"
+#include "runtime/threads/driver.h"
+#include "telemetry/telemetry.h"
+#include "transport/fault/fault_provider.h"
+#include "transport/stream/keyring.h"
+#include "transport/stream/stream_provider.h"
+#include "transport/tcp/tcp_dialer.h"
+
+namespace r2ccl {
+
+struct ProcessOptions {
+  std::uint32_t rank = 0;
+  std::string host;             // label for people; empty: the host's name
+  std::string control_nic;      // name or address of a NIC for control alone; empty: the first data NIC carries it too
+  bool progress_thread = true;  // false: only callers drive
+};
+
+class Process final {
+ public:
+  static constexpr Duration kFinishMax = 3s;
+
+  // Listens on all NICs when it returns.
+  static Result<std::unique_ptr<Process>> create(const Settings& settings, const ProcessOptions& options);
+  ~Process();
+  Process(const Process&) = delete;
+  Process& operator=(const Process&) = delete;
+
+  // Becomes the root of a job of `expected` processes and makes its unique id. Call before join().
+  Result<UniqueId> host(std::size_t expected, std::uint16_t port = 0);
+  // Ends when all processes have joined, or with a sentence after `within`.
+  Status join(const UniqueId& id, Duration within);
+  // Says goodbye to everybody, at most kFinishMax. True if all of it was heard.
+  bool finish();
+
+  Driver& driver() { return *driver_; }
+  Clock& clock() { return clock_; }
+  Random& random() { return random_; }
+  Log& log() { return log_; }
+  // What follows belongs to the engine: use it inside Driver::with_engine() or a condition of wait_until().
+  Telemetry& telemetry() { return telemetry_; }
+  FaultProvider* faults() { return faults_.get(); }  // null unless settings.fault names one
+  const StreamCounters& stream_counters() const { return streams_->counters(); }
+  // Set before the engine begins and never changed.
+  const ProcessInfo& self() const { return engine_->self(); }
+
+ private:
+  Process(const Settings& settings, std::unique_ptr<TcpDialer> dialer, const std::vector<FaultSpec>& faults,
+          const EngineConfig& config);
+
+  SteadyClock clock_;
+  SodiumRandom random_;
+  StderrLog log_;
+  Telemetry telemetry_;
+  Keyring keyring_;
+  std::unique_ptr<TcpDialer> dialer_;
+  std::unique_ptr<StreamProvider> streams_;
+  std::unique_ptr<FaultProvider> faults_;
+  std::unique_ptr<Engine> engine_;
+  std::unique_ptr<Driver> driver_;
+};
+
+// Which server a process is on: R2CCL_SERVER, else derived from NCCL_HOSTID, else from the host's name and boot.
+ServerId server_of(const Settings& settings);
+
+}  // namespace r2ccl

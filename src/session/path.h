@@ -1,0 +1,100 @@
+#pragma once
+// One path of a session: its connection, its incarnations, and what is known about its speed and health.
+//
+//   state        event                                              next
+//   kClosed      connector: retry time came / acceptor: link came    kOpening
+//   kOpening     OPEN and OPEN_ACK agree on a new epoch              kProbation, or kUp if it never failed
+//   kOpening     link down, peer's PATH_DOWN for that epoch          kClosed
+//   kProbation   clean for its time, or no other path left           kUp
+//   kUp          unacknowledged and silent for 25 ms                 kSuspect
+//   kSuspect     acknowledged again                                  kUp
+//   up states    error, carrier, told, 150 ms silent while others speak, newer OPEN   kFencing
+//   kFencing     the other end's FENCED, or OPEN of a newer epoch    kClosed
+//   up states    drained at either end and both idle                 kFencing, then kDrained
+//   kDrained     undrained at both ends                              kClosed
+//
+// "up states": kProbation, kUp, kSuspect; only then `link` is set. `opening` may be set beside it while all paths are silent.
+
+#include <deque>
+#include <memory>
+#include <optional>
+
+#include "base/id.h"
+#include "health/comeback.h"
+#include "health/silence.h"
+#include "session/limits.h"
+#include "topology/nic.h"
+#include "transport/link.h"
+
+namespace r2ccl {
+
+enum class PathState : std::uint8_t { kClosed, kOpening, kUp, kProbation, kSuspect, kFencing, kDrained };
+const char* to_text(PathState state);
+
+// Acknowledged bytes over busy time, as an average that follows a change within a few samples.
+class RateMeter final {
+ public:
+  explicit RateMeter(double first_rate_bytes_s) : rate_(first_rate_bytes_s) {}
+  void on_sent(Instant now, std::uint64_t in_flight_before);
+  void on_acked(Instant now, std::uint64_t bytes, std::uint64_t in_flight_after);
+  double rate_bytes_s() const { return rate_; }
+
+ private:
+  double rate_;
+  bool measured_ = false;
+  Instant busy_since_{};
+  std::uint64_t busy_bytes_ = 0;
+};
+
+struct Path {
+  Path(PathId path_id, NicId nic_here, NicId nic_there, const Address& remote_address, const SessionLimits& limits,
+       const SilenceLimits& silence_limits, const ComebackLimits& comeback_limits)
+      : id(path_id), here(nic_here), there(nic_there), remote(remote_address), rate(limits.first_rate_bytes_s),
+        silence(silence_limits), comeback(comeback_limits) {}
+
+  const PathId id;
+  const NicId here, there;
+  const Address remote;
+  double distance_weight = 1.0;
+
+  PathState state = PathState::kClosed;
+  Epoch epoch;           // of `link`, or of the last one
+  Epoch seen;            // highest epoch either end ever named
+  Epoch peer_fenced;     // the other end has fenced up to here
+  Cause last_cause = Cause::kNone;
+  std::unique_ptr<Link> link;
+  std::unique_ptr<Link> opening;
+  bool open_sent = false;
+  bool refused = false;  // the last attempt found nobody listening
+  Epoch proposed;
+  Instant last_attempt{};
+
+  RateMeter rate;
+  Silence silence;
+  Comeback comeback;
+  std::uint64_t in_flight_bytes = 0;
+  Instant last_chunk{};      // when a chunk last went out
+  Instant last_posted{};     // any frame
+  Instant last_heard{};      // any frame in
+  Instant last_alive{};      // frame in, or acknowledgements advanced
+  std::uint64_t acked_bytes = 0;
+  Duration min_rtt{};
+  Instant next_sample = kNever;
+  Instant probation_until{};
+  bool blocked = false;      // the link took no more this turn
+  bool posted = false;       // something was posted this turn
+  std::optional<ChunkId> landing;  // chunk now arriving in memory
+  GroupId landing_group;
+
+  Instant down_since{};
+  Instant next_notice = kNever;
+  Duration notice_wait{};
+  bool peer_idle = false;    // draining: the other end has nothing under way
+  bool idle_told = false;
+  std::deque<Instant> corrupt;
+
+  bool is_up() const { return link != nullptr; }
+  bool is_rail() const { return here == there; }
+};
+
+}  // namespace r2ccl

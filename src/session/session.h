@@ -1,0 +1,229 @@
+#pragma once
+// Reliable message passing between two processes over all their NICs: everything in docs/protocol.md.
+//
+// Role       Numbers, stripes, receipts, fences and replays. No I/O of its own: links move bytes, `now` comes in.
+// Ownership  Owns its links. Buffers belong to the caller, who keeps them valid until the completion.
+// Threads    One driver at a time (runtime/); no locks inside.
+// Failure    A path's death is repaired here and never shown to the caller. When the peer is gone every pending and every later
+//            operation ends with kPeerDown and one sentence.
+
+#include <deque>
+#include <map>
+#include <memory>
+#include <optional>
+#include <span>
+#include <string>
+#include <vector>
+
+#include "base/id.h"
+#include "base/result.h"
+#include "env/env.h"
+#include "health/comeback.h"
+#include "health/silence.h"
+#include "health/verdict.h"
+#include "env/secret.h"
+#include "session/inbox.h"
+#include "session/limits.h"
+#include "session/outbox.h"
+#include "session/path.h"
+#include "session/rules.h"
+#include "session/stripe.h"
+#include "session/wire.h"
+#include "telemetry/telemetry.h"
+#include "topology/nic.h"
+#include "transport/link.h"
+
+namespace r2ccl {
+
+struct SessionConfig {
+  SessionLimits limits;
+  SilenceLimits silence;
+  ComebackLimits comeback;
+  Rules rules;
+  Fabric fabric = Fabric::kRouted;
+};
+
+// Notices that must reach the peer even when data paths can not: over the control network, best effort, repeated by the session.
+class NoticeSender {
+ public:
+  virtual ~NoticeSender() = default;
+  virtual void send_notice(ProcessId to, ByteView bytes) = 0;
+};
+
+// kFinished: both said goodbye. kPeerDown: its process died, or no path and no sign of life for the peer time-out.
+enum class SessionState : std::uint8_t { kActive, kFinishing, kFinished, kPeerDown };
+
+// A path as others may see it.
+struct PathView {
+  PathId path;
+  NicId nic_here;
+  NicId nic_there;
+  PathState state;
+  Epoch epoch;
+  double rate_bytes_s;
+  std::uint64_t in_flight_bytes;
+  Cause last_cause;
+};
+
+class Session final : private FrameSink {
+ public:
+  // `self` and `peer` describe both ends; provider, notices, log and telemetry are borrowed and outlive the session.
+  Session(const ProcessInfo& self, const ProcessInfo& peer, KeyId key, Provider& provider, NoticeSender& notices, Log& log,
+          Telemetry& telemetry, const SessionConfig& config);
+  ~Session() override;
+
+  // ---- streams and messages ----
+  // A group (communicator, plugin connection) joins with its own secret; its streams carry data once both ends have proven it.
+  void join(GroupId group, const Secret& secret);
+  // Messages of a stream are matched in order: the n-th receive takes the n-th send. Completions may come in any order.
+  // kBusy: too many operations are pending on the stream; kPeerDown and kMisuse as they say.
+  Result<std::uint64_t> send(GroupId group, StreamId stream, MemoryRef memory, std::uint64_t tag, std::uint64_t token);
+  Result<std::uint64_t> receive(GroupId group, StreamId stream, MemoryRef memory, std::uint64_t tag, std::uint64_t token);
+  // Ends all streams of a group at both ends: pending operations complete with kAborted before this returns, and no user memory of
+  // theirs is read or written afterwards. Other groups do not notice.
+  void abort(GroupId group);
+  // Completions since the last call, oldest first.
+  std::vector<Completion> take_completions();
+
+  // ---- driving ----
+  Turn step(Instant now);
+  // A connection that came in for this session and proved itself.
+  void accept(std::unique_ptr<Link> link, Instant now);
+  void on_notice(ByteView bytes, Instant now);  // from the control network
+  void on_control_gone();                       // the peer's control connection ended without a farewell
+  void on_control_back();
+  void on_nic_event(const NicEvent& event, Instant now);
+
+  // ---- maintenance ----
+  void drain(NicId nic, Instant now);
+  void undrain(NicId nic, Instant now);
+  void finish(Instant now);  // flush, BYE, at most one second for the answer
+
+  SessionState state() const { return state_; }
+  const std::string& why_down() const { return end_.what; }
+  ProcessId peer() const { return peer_.process; }
+  std::vector<PathView> paths() const;
+  // Deaths of paths since the last call, for health's merge.
+  std::vector<Observation> take_observations() { return std::exchange(observations_, {}); }
+
+ private:
+  // Inputs that fence paths wait until no link is inside its own step().
+  struct Deferred {
+    enum class Kind : std::uint8_t { kFence, kPathDown, kFenced, kOpen } kind;
+    PathId path;
+    Epoch epoch;
+    Cause cause = Cause::kNone;
+    IntervalSet have;
+    std::uint64_t eager_bytes = 0;
+  };
+  struct Group {
+    Secret secret;
+    bool joined = false;  // the peer has proven it
+  };
+  struct NicView {
+    bool carrier = true;
+    bool drained = false;
+  };
+
+  // frames (session_frames.cc)
+  Landing on_header(Link& link, const FrameHeader& header, ByteView body) override;
+  void on_frame(Link& link, const FrameHeader& header, ByteView body, Payload payload) override;
+  void on_data(Path& path, const FrameHeader& header, const DataBody& body, Payload payload);
+  bool on_control(FrameType type, ByteView body);
+  void on_open_ack(Path& path, const OpenBody& body);
+  void on_join(const JoinBody& body);
+  void on_nic_state(const std::vector<NicStateEntry>& nics);
+  void refuse(Path& path);
+  bool apply_receipt(const IntervalSet& have);
+
+  // paths and repair (session_repair.cc)
+  void make_rail_paths();
+  void make_cross_paths();
+  Path* find_path(PathId id);
+  Path* add_path(PathId id);
+  void run_deferred();
+  void run_one(Deferred& input);
+  void fence(Path& path, Cause cause, Cause peer_cause = Cause::kNone);
+  void apply_fenced(Path& path, Epoch epoch, const IntervalSet& have);
+  void send_fence_notices(Path& path);
+  void answer_fenced(Path& path, Epoch epoch);
+  void on_open(Path& path, const Deferred& input);
+  void path_opened(Path& path);
+  void trust(Path& path);
+  void try_open(Path& path);
+  void drop_opening(Path& path);
+  void step_opening(Path& path);
+  void probe_for_death(Path& path);
+  bool wanted(const Path& path) const;
+  void observe(const Path& path, Cause cause, bool at_peer);
+
+  // time (session_time.cc)
+  void run_timers();
+  void judge_silence(Path& path);
+  void send_heartbeat(Path& path);
+  void run_drain(Path& path);
+  void judge_peer();
+  void run_finish();
+  Instant next_deadline() const;
+
+  // sending (session_send.cc)
+  void pump();
+  const std::vector<Path*>& usable_paths();
+  bool transmit(Path& path, OutChunk& chunk, SendReason reason);
+  void hedge(Path& path);
+  void flush_state();
+  void send_full_state(Path& path);
+  void send_list_state(Path& path, std::vector<CreditEntry> credits, std::vector<CopyName> failures);
+  void send_join(Path& path, GroupId group, const Group& state);
+  bool post(Path& path, FrameType type, ByteView body);
+  Path* control_path();
+  bool any_live() const;
+
+  void harvest();
+  void end(SessionState state, Error error);
+  void note(EventKind kind, const Path& path, std::uint64_t number = 0, std::uint64_t bytes = 0, std::uint64_t extra = 0);
+
+  const ProcessInfo self_, peer_;
+  const KeyId key_;
+  Provider& provider_;
+  NoticeSender& notices_;
+  Log& log_;
+  Telemetry& telemetry_;
+  const SessionConfig config_;
+  const bool connector_;
+
+  SessionState state_ = SessionState::kActive;
+  Error end_{Fault::kBug, ""};
+  Instant now_{};
+  bool started_ = false;
+  std::vector<std::unique_ptr<Path>> paths_;  // by id
+  bool cross_paths_made_ = false;
+  Path* reading_ = nullptr;     // whose link is inside step()
+  bool reading_opening_ = false;
+  std::vector<Deferred> deferred_;
+
+  Outbox outbox_;
+  Inbox inbox_;
+  std::map<GroupId, Group> groups_;
+  std::map<GroupId, Proof> early_joins_;  // came before join() here
+  std::deque<GroupId> ended_groups_;
+  std::map<NicId, NicView> nics_here_, nics_there_;
+  std::vector<Completion> completions_;
+  std::vector<Observation> observations_;
+  std::vector<Outbox::Receipted> receipted_;
+  std::vector<Path*> usable_;                 // of this turn
+  std::vector<StripeCandidate> candidates_;
+  Bytes body_;
+
+  bool full_state_due_ = false;
+  bool group_joined_ = false;  // since the last full state
+  Instant receipt_due_ = kNever;
+  Instant last_heard_{};
+  bool control_gone_ = false;
+  bool peer_bye_ = false;
+  bool bye_sent_ = false;
+  bool bye_acked_ = false;
+  Instant bye_deadline_ = kNever;
+};
+
+}  // namespace r2ccl

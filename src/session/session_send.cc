@@ -1,0 +1,170 @@
+// What goes out: chunks to the path that finishes them first, and state to a path that is alive.
+
+#include <algorithm>
+
+#include "session/session.h"
+#include "session/stripe.h"
+
+namespace r2ccl {
+
+bool Session::post(Path& path, FrameType type, ByteView body) {
+  if (!path.link) return false;
+  const FrameHeader header{.type = static_cast<std::uint8_t>(type), .path = path.id, .epoch = path.epoch};
+  if (!path.link->post({header, body, {}})) return false;
+  path.last_posted = now_;
+  path.posted = true;
+  if (path.next_sample == kNever) path.next_sample = now_ + config_.limits.sample_every;
+  return true;
+}
+
+// Where state goes: the open path that was heard from last, healthy ones first. Null: none is open.
+Path* Session::control_path() {
+  Path* best = nullptr;
+  const auto rank = [](const Path& path) { return path.state == PathState::kUp ? 2 : path.state == PathState::kProbation ? 1 : 0; };
+  for (const auto& path : paths_) {
+    if (!path->link) continue;
+    if (best == nullptr || rank(*path) > rank(*best) || (rank(*path) == rank(*best) && path->last_heard > best->last_heard)) best = path.get();
+  }
+  return best;
+}
+
+// ---- chunks --------------------------------------------------------------------------------------------------
+
+// Paths that may carry new chunks. A cross path only helps when both its NICs have lost their rail partner.
+const std::vector<Path*>& Session::usable_paths() {
+  const auto rail_up = [this](NicId nic) {
+    const Path* path = find_path({nic, nic});
+    return path != nullptr && path->link && path->state == PathState::kUp && wanted(*path);
+  };
+  usable_.clear();
+  for (const PathState state : {PathState::kUp, PathState::kSuspect}) {
+    for (const auto& path : paths_) {
+      if (!path->link || path->blocked || path->state != state || !wanted(*path)) continue;
+      if (!path->is_rail() && (rail_up(path->here) || rail_up(path->there))) continue;
+      usable_.push_back(path.get());
+    }
+    if (!usable_.empty()) break;  // suspects only when nothing else is left
+  }
+  return usable_;
+}
+
+void Session::pump() {
+  usable_paths();
+  while (!usable_.empty()) {
+    const auto length = outbox_.next_length(usable_.size());
+    if (!length) return;
+    candidates_.clear();
+    for (const Path* path : usable_)
+      candidates_.push_back({path->rate.rate_bytes_s(), path->distance_weight, path->in_flight_bytes, path->min_rtt, path->last_chunk});
+    const auto chosen = choose_path(candidates_, *length, config_.limits, now_);
+    if (!chosen) return;
+    SendReason reason{};
+    OutChunk& chunk = outbox_.take_next(reason);
+    if (transmit(*usable_[*chosen], chunk, reason)) continue;
+    outbox_.put_back(chunk, reason);
+    usable_[*chosen]->blocked = true;
+    usable_.erase(usable_.begin() + static_cast<std::ptrdiff_t>(*chosen));
+  }
+}
+
+bool Session::transmit(Path& path, OutChunk& chunk, SendReason reason) {
+  encode(outbox_.describe(chunk), body_);
+  const MemoryRef payload = outbox_.payload(chunk);
+  const auto bytes = static_cast<std::uint32_t>(payload.length);
+  const FrameHeader header{.type = static_cast<std::uint8_t>(FrameType::kData), .path = path.id, .epoch = path.epoch, .payload_bytes = bytes};
+  const auto ticket = path.link->post({header, body_, payload});
+  if (!ticket) return false;
+  path.rate.on_sent(now_, path.in_flight_bytes);
+  path.in_flight_bytes += bytes;
+  path.last_chunk = path.last_posted = now_;
+  path.posted = true;
+  if (path.next_sample == kNever) path.next_sample = now_ + config_.limits.sample_every;
+  outbox_.sent(chunk, {path.id, path.epoch, chunk.copies_made, bytes, *ticket});
+
+  Counters& count = telemetry_.counters;
+  ++count.chunks_sent;
+  switch (reason) {
+    case SendReason::kFirst:
+      count.bytes_sent += bytes;
+      return note(EventKind::kChunkSent, path, chunk.id.value, bytes), true;
+    case SendReason::kReplay:
+      ++count.replayed_chunks, count.replayed_bytes += bytes;
+      return note(EventKind::kChunkReplayed, path, chunk.id.value, bytes, chunk.copies_made - 1u), true;
+    case SendReason::kResend:
+      ++count.resent_chunks, count.resent_bytes += bytes;
+      return note(EventKind::kChunkResent, path, chunk.id.value, bytes, chunk.copies_made - 1u), true;
+    case SendReason::kHedge:
+      ++count.hedged_chunks, count.hedged_bytes += bytes;
+      return note(EventKind::kChunkHedged, path, chunk.id.value, bytes, chunk.copies_made - 1u), true;
+  }
+  return true;
+}
+
+// The oldest chunk on a path that has gone quiet is sent once more elsewhere.
+void Session::hedge(Path& path) {
+  const auto oldest = outbox_.oldest_on(path.id, path.epoch);
+  if (!oldest) return;
+  for (Path* other : usable_paths())
+    if (other != &path && transmit(*other, *outbox_.find(*oldest), SendReason::kHedge)) return;
+}
+
+// ---- state ---------------------------------------------------------------------------------------------------
+
+void Session::flush_state() {
+  if (inbox_.unreceipted() != 0 && receipt_due_ == kNever) receipt_due_ = now_ + config_.limits.receipt_delay;
+  Path* path = control_path();
+  if (path == nullptr) return;
+  if (full_state_due_) return send_full_state(*path);
+  std::vector<CreditEntry> credits = inbox_.take_new_credits();
+  std::erase_if(credits, [this](const CreditEntry& credit) { return !groups_.at(credit.group).joined; });
+  send_list_state(*path, std::move(credits), inbox_.take_new_failures());
+  const bool due = inbox_.receipt_urgent() || inbox_.unreceipted() >= config_.limits.receipt_chunks || now_ >= receipt_due_;
+  if (inbox_.unreceipted() == 0 || !due) return;
+  if (!post(*path, FrameType::kReceipt, encode(ReceiptBody{inbox_.eager_released(), inbox_.have()}))) full_state_due_ = true;
+  inbox_.on_receipt_sent();
+  receipt_due_ = kNever;
+}
+
+// Everything the other end must know, whatever it may have missed.
+void Session::send_full_state(Path& path) {
+  full_state_due_ = false;
+  for (const auto& [group, state] : groups_) send_join(path, group, state);
+  for (const GroupId group : ended_groups_)
+    if (!post(path, FrameType::kGroupEnd, encode(group))) full_state_due_ = true;
+  std::vector<NicStateEntry> nics;
+  for (const auto& [nic, view] : nics_here_) nics.push_back({nic, view.carrier, view.drained});
+  if (!post(path, FrameType::kNicState, encode(nics))) full_state_due_ = true;
+  for (const auto& other : paths_)
+    if (other->idle_told && other->link) post(path, FrameType::kPathIdle, encode(PathIdleBody{other->id, other->epoch}));
+
+  const bool all = config_.rules.resend_credit_after_fence || std::exchange(group_joined_, false);
+  std::vector<CreditEntry> credits = inbox_.take_new_credits();
+  if (all) credits = inbox_.all_credits();
+  inbox_.take_new_failures();
+  std::erase_if(credits, [this](const CreditEntry& credit) { return !groups_.at(credit.group).joined; });
+  send_list_state(path, std::move(credits), inbox_.failed_copies());
+  if (!post(path, FrameType::kReceipt, encode(ReceiptBody{inbox_.eager_released(), inbox_.have()}))) full_state_due_ = true;
+  inbox_.on_receipt_sent();
+  receipt_due_ = kNever;
+  if (bye_sent_) post(path, FrameType::kBye, {});
+}
+
+void Session::send_list_state(Path& path, std::vector<CreditEntry> credits, std::vector<CopyName> failures) {
+  for (std::span<const CreditEntry> rest = credits; !rest.empty();) {
+    const std::size_t count = std::min(rest.size(), kListMax);
+    if (!post(path, FrameType::kCredit, encode(rest.first(count)))) full_state_due_ = true;
+    rest = rest.subspan(count);
+  }
+  for (std::span<const CopyName> rest = failures; !rest.empty();) {
+    const std::size_t count = std::min(rest.size(), kListMax);
+    if (!post(path, FrameType::kResend, encode(rest.first(count)))) full_state_due_ = true;
+    rest = rest.subspan(count);
+  }
+}
+
+void Session::send_join(Path& path, GroupId group, const Group& state) {
+  const JoinBody body{group, join_proof(state.secret, group, self_.process, peer_.process)};
+  if (!post(path, FrameType::kJoin, encode(body))) full_state_due_ = true;
+}
+
+}  // namespace r2ccl

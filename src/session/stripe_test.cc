@@ -1,0 +1,75 @@
+// Goal: a chunk takes the path that finishes it first, and no path holds more than it needs.
+
+#include "session/stripe.h"
+
+#include <gtest/gtest.h>
+
+#include <vector>
+
+#include "session/path.h"
+
+namespace r2ccl {
+namespace {
+
+const SessionLimits kLimits;
+constexpr Instant kNow{10s};
+
+StripeCandidate path(double rate, std::uint64_t in_flight, double weight = 1.0) {
+  return {.rate_bytes_s = rate, .distance_weight = weight, .in_flight_bytes = in_flight, .min_rtt = 0ns, .last_chunk = kNow};
+}
+
+TEST(Stripe, TakesThePathThatFinishesFirst) {
+  const std::vector<StripeCandidate> paths{path(100e6, 300'000), path(50e6, 100'000), path(100e6, 240'000)};
+  EXPECT_EQ(choose_path(paths, 50'000, kLimits, kNow), 2u);  // 3.5, 3.0 and 2.9 ms
+}
+
+TEST(Stripe, TiesGoToTheLowerIndexAndDistanceCounts) {
+  EXPECT_EQ(choose_path(std::vector{path(1e8, 0), path(1e8, 0)}, 1000, kLimits, kNow), 0u);
+  EXPECT_EQ(choose_path(std::vector{path(1e8, 0, 1.15), path(1e8, 0, 1.0)}, 1000, kLimits, kNow), 1u);
+}
+
+TEST(Stripe, WaitsForTheFastPathRatherThanUseASlowOne) {
+  const std::vector<StripeCandidate> paths{path(100e6, 1'000'000), path(1e6, 0)};
+  EXPECT_EQ(choose_path(paths, 256'000, kLimits, kNow), std::nullopt);
+}
+
+TEST(Stripe, AnAvoidedPathGetsAChunkNowAndThen) {
+  std::vector<StripeCandidate> paths{path(100e6, 0), path(1e6, 0)};
+  EXPECT_EQ(choose_path(paths, 256'000, kLimits, kNow), 0u);
+  paths[1].last_chunk = kNow - kLimits.avoided_path_chunk;
+  EXPECT_EQ(choose_path(paths, 256'000, kLimits, kNow), 1u);
+}
+
+TEST(Stripe, AnEmptyPathTakesAnyChunkButNeverMoreThanItsShare) {
+  EXPECT_EQ(choose_path(std::vector{path(1e3, 0)}, 4 << 20, kLimits, kNow), 0u);
+  EXPECT_EQ(choose_path(std::vector{path(1e3, 128 * 1024)}, 1, kLimits, kNow), std::nullopt);
+}
+
+TEST(RateMeter, FollowsASlowDownWithinAFewSamples) {
+  RateMeter meter(100e6);
+  Instant now{1s};
+  const auto run = [&](double rate, int chunks) {
+    for (int i = 0; i < chunks; ++i) {
+      meter.on_sent(now, i == 0 ? 0 : 1);
+      now += std::chrono::duration_cast<Duration>(std::chrono::duration<double>(65536 / rate));
+      meter.on_acked(now, 65536, i + 1 == chunks ? 0 : 1);
+    }
+  };
+  run(500e6, 100);
+  EXPECT_NEAR(meter.rate_bytes_s(), 500e6, 50e6);
+  run(50e6, 60);
+  EXPECT_NEAR(meter.rate_bytes_s(), 50e6, 10e6);
+}
+
+TEST(RateMeter, TinyMessagesSayNothingAboutTheRate) {
+  RateMeter meter(100e6);
+  for (int i = 0; i < 1000; ++i) {
+    const Instant at{Duration(i * 1000000)};
+    meter.on_sent(at, 0);
+    meter.on_acked(at + 500us, 8, 0);
+  }
+  EXPECT_EQ(meter.rate_bytes_s(), 100e6);
+}
+
+}  // namespace
+}  // namespace r2ccl

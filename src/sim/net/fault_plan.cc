@@ -1,0 +1,190 @@
+#include "sim/net/fault_plan.h"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+
+namespace r2ccl::sim {
+
+const char* to_text(FaultKind kind) {
+  switch (kind) {
+    case FaultKind::kCut:
+      return "cut";
+    case FaultKind::kCutAll:
+      return "cut all";
+    case FaultKind::kBlackHole:
+      return "black-hole";
+    case FaultKind::kOneWayLoss:
+      return "one-way loss";
+    case FaultKind::kPacketLoss:
+      return "packet loss";
+    case FaultKind::kDelaySpike:
+      return "delay spike";
+    case FaultKind::kSlowDown:
+      return "slow-down";
+    case FaultKind::kCorruptHeader:
+      return "corrupt header";
+    case FaultKind::kCorruptPayload:
+      return "corrupt payload";
+    case FaultKind::kNicDown:
+      return "NIC down";
+    case FaultKind::kNicLost:
+      return "NIC lost";
+    case FaultKind::kServerCutOff:
+      return "server cut off";
+    case FaultKind::kPause:
+      return "pause";
+    case FaultKind::kProcessDeath:
+      return "process death";
+    case FaultKind::kServerDeath:
+      return "server death";
+    case FaultKind::kPartition:
+      return "partition";
+  }
+  return "?";
+}
+
+namespace {
+
+std::string notice_text(Duration notice) {
+  return notice == Network::kNeverNotices ? "never" : fmt::format("{:.3f} ms", to_ms(notice));
+}
+
+bool for_good(FaultKind kind) {
+  return kind == FaultKind::kProcessDeath || kind == FaultKind::kServerDeath || kind == FaultKind::kPartition;
+}
+
+}  // namespace
+
+std::string to_text(const PlannedFault& fault) {
+  std::string text = fmt::format("{} at {:.3f} ms", to_text(fault.kind), to_ms(fault.at));
+  if (fault.trigger) {
+    text += fmt::format(" after {} number {} of process {}", r2ccl::to_text(fault.trigger->kind), fault.trigger->nth,
+                        fault.trigger->process);
+  }
+  text += fmt::format(", server {} NIC {}", fault.nic.server, fault.nic.nic);
+  if (fault.kind == FaultKind::kCut || fault.kind == FaultKind::kCutAll || fault.kind == FaultKind::kOneWayLoss) {
+    text += fmt::format(" to server {} NIC {}", fault.other.server, fault.other.nic);
+  }
+  if (fault.kind == FaultKind::kCut || fault.kind == FaultKind::kCutAll) {
+    text += fmt::format(", noticed after {} and {}{}", notice_text(fault.notice_nic), notice_text(fault.notice_other),
+                        fault.late_prefix ? ", late prefix" : "");
+  }
+  if (fault.amount != 0) text += fmt::format(", amount {:.3f}", fault.amount);
+  if (fault.lasts != Duration{}) text += fmt::format(", for {:.3f} ms", to_ms(fault.lasts));
+  return text;
+}
+
+bool FaultPlan::lethal() const {
+  return std::ranges::any_of(faults, [](const PlannedFault& fault) { return for_good(fault.kind); });
+}
+
+Duration FaultPlan::quiet_by() const {
+  Duration last{};
+  for (const PlannedFault& fault : faults) {
+    last = std::max(last, (fault.trigger ? trigger_by : Duration{}) + fault.at + fault.lasts);
+  }
+  return last;
+}
+
+FaultDriver::FaultDriver(World& world, Network& network, const FaultPlan& plan,
+                         std::function<void(const PlannedFault&)> on_process_fault)
+    : world_(world),
+      network_(network),
+      plan_(plan),
+      on_process_fault_(std::move(on_process_fault)),
+      seen_(plan.faults.size()) {
+  world_.enrol(*this);
+}
+
+void FaultDriver::start() {
+  started_ = world_.now();
+  for (std::uint32_t i = 0; i < plan_.faults.size(); ++i) {
+    if (!plan_.faults[i].trigger) world_.after(plan_.faults[i].at, *this, kBegin, i);
+  }
+}
+
+void FaultDriver::on_telemetry(std::uint8_t process, EventKind kind) {
+  if (started_ == kNever || world_.now() > started_ + plan_.trigger_by) return;
+  for (std::uint32_t i = 0; i < plan_.faults.size(); ++i) {
+    const auto& trigger = plan_.faults[i].trigger;
+    if (!trigger || trigger->process != process || trigger->kind != kind) continue;
+    if (++seen_[i] == trigger->nth) world_.after(plan_.faults[i].at, *this, kBegin, i);
+  }
+}
+
+void FaultDriver::on_event(std::uint32_t kind, std::uint32_t argument) {
+  const PlannedFault& fault = plan_.faults[argument];
+  apply(fault, kind == kBegin);
+  if (kind != kBegin) return;
+  ++begun_;
+  if (fault.lasts != Duration{}) world_.after(fault.lasts, *this, kEnd, argument);
+}
+
+void FaultDriver::for_data_nics(std::uint8_t server, const std::function<void(NicState&)>& body) {
+  for (std::uint8_t i = 0; i + 1u < network_.nics_per_server(); ++i) body(network_.nic({server, i}));
+}
+
+void FaultDriver::cut_all(const PlannedFault& fault) {
+  for (std::uint8_t a = 0; a < network_.nics_per_server(); ++a) {
+    for (std::uint8_t b = 0; b < network_.nics_per_server(); ++b) {
+      network_.cut({fault.nic.server, a}, {fault.other.server, b}, fault.notice_nic, fault.notice_other,
+                   fault.late_prefix);
+    }
+  }
+}
+
+// A fault that ends restores the NIC to health, even if another one like it was still to last: faults overlap in any way,
+// but nothing stays broken.
+void FaultDriver::apply(const PlannedFault& fault, bool on) {
+  NicState& nic = network_.nic(fault.nic);
+  const auto deafen = [on](NicState& state) { state.transmit_loss = state.receive_loss = on ? 1 : 0; };
+  switch (fault.kind) {
+    case FaultKind::kCut:
+      if (on) network_.cut(fault.nic, fault.other, fault.notice_nic, fault.notice_other, fault.late_prefix);
+      return;
+    case FaultKind::kCutAll:
+      return cut_all(fault);
+    case FaultKind::kBlackHole:
+      return deafen(nic);
+    case FaultKind::kOneWayLoss:
+      return network_.set_pair_loss(fault.nic, fault.other, on ? 1 : 0);
+    case FaultKind::kPacketLoss:
+      nic.transmit_loss = on ? fault.amount : 0;
+      return;
+    case FaultKind::kDelaySpike:
+      nic.extra_delay = on ? Duration(static_cast<Duration::rep>(fault.amount * 1e6)) : Duration{};
+      return;
+    case FaultKind::kSlowDown:
+      nic.rate_bytes_s = network_.config().rate_bytes_s * (on ? fault.amount : 1);
+      return;
+    case FaultKind::kCorruptHeader:
+      nic.corrupt_header = on;
+      return;
+    case FaultKind::kCorruptPayload:
+      nic.corrupt_payload = on;
+      return;
+    case FaultKind::kNicDown:
+      return network_.set_carrier(fault.nic, !on);
+    case FaultKind::kNicLost:
+      nic.dead = true;
+      if (fault.amount > 0) network_.set_carrier(fault.nic, false);
+      return;
+    case FaultKind::kServerCutOff:
+      return for_data_nics(fault.nic.server, deafen);
+    case FaultKind::kPause:
+    case FaultKind::kProcessDeath:
+      if (on) on_process_fault_(fault);
+      return;
+    case FaultKind::kServerDeath:
+    case FaultKind::kPartition: {
+      const bool management = fault.kind == FaultKind::kServerDeath || fault.amount > 0;
+      for_data_nics(fault.nic.server, [](NicState& state) { state.dead = true; });
+      if (management)
+        network_.nic({fault.nic.server, static_cast<std::uint8_t>(network_.nics_per_server() - 1)}).dead = true;
+      return on_process_fault_(fault);
+    }
+  }
+}
+
+}  // namespace r2ccl::sim

@@ -1,0 +1,47 @@
+// The protocol under the simulated network, and the simulator's own ability to notice.
+
+#include <fmt/format.h>
+#include <gtest/gtest.h>
+
+#include "sim/net/fuzz_net.h"
+
+namespace r2ccl::sim {
+namespace {
+
+constexpr std::uint64_t kSeeds = 200;
+constexpr std::uint64_t kCaughtWithin = 2000;
+
+TEST(FuzzNet, InvariantsHoldUnderEverySeed) {
+  const FuzzSummary summary = fuzz(1, kSeeds, 2);
+  EXPECT_EQ(summary.seeds, kSeeds);
+  for (const FailedSeed& failed : summary.failed) ADD_FAILURE() << failed.replay << ": " << failed.violations.front();
+  EXPECT_GT(summary.faults, kSeeds);
+  EXPECT_GT(summary.repairs, kSeeds / 2);
+}
+
+TEST(FuzzNet, SameSeedSameDigest) {
+  for (std::uint64_t seed = 1; seed <= 20; ++seed) {
+    EXPECT_EQ(run_scenario(draw_scenario(seed)).digest, run_scenario(draw_scenario(seed)).digest) << "seed " << seed;
+  }
+  EXPECT_EQ(fuzz(1, 20, 1).digest, fuzz(1, 20, 2).digest);
+}
+
+class BrokenRuleTest : public testing::TestWithParam<NamedRules> {};
+
+TEST_P(BrokenRuleTest, IsCaught) {
+  const auto caught = first_failure(1, kCaughtWithin, GetParam().rules);
+  ASSERT_TRUE(caught.has_value()) << GetParam().name << " was not noticed in " << kCaughtWithin << " seeds";
+  RecordProperty("seeds", static_cast<int>(caught->seed));
+  fmt::print("{}: caught by seed {}: {}\n", GetParam().name, caught->seed, caught->violations.front());
+}
+
+INSTANTIATE_TEST_SUITE_P(Rules, BrokenRuleTest, testing::ValuesIn(broken_rules()), [](const auto& rule) {
+  std::string name;
+  for (const char c : rule.param.name) {
+    if (std::isalnum(static_cast<unsigned char>(c)) != 0) name += c;
+  }
+  return name;
+});
+
+}  // namespace
+}  // namespace r2ccl::sim

@@ -1,0 +1,78 @@
+#pragma once
+// One simulated run as a value: everything in it is drawn from the seed. Each seed switches on a random subset of features and
+// faults, so that rare combinations come up without every run being the same soup.
+
+#include <functional>
+#include <string>
+#include <vector>
+
+#include "session/session.h"
+#include "sim/net/fault_plan.h"
+#include "sim/net/network.h"
+
+namespace r2ccl::sim {
+
+struct PlannedMessage {
+  std::uint8_t from = 0;  // process
+  std::uint8_t to = 0;
+  std::uint8_t stream = 0;
+  std::uint32_t bytes = 0;
+  std::uint32_t posted_bytes = 0;  // the receive may be larger
+  std::uint64_t tag = 0;
+  Duration send_at{};  // after the start; sends (and receives) of a stream happen in the order of the plan
+  Duration receive_at{};
+  bool mapped_send = true;  // false: memory the processor can not address, every access checked
+  bool mapped_receive = true;
+};
+
+// An event of telemetry with the places it is about.
+struct Sighting {
+  std::size_t process;
+  std::size_t peer;
+  NicRef here, there;  // the ends of the event's path
+  const Event& event;
+};
+
+struct Scenario {
+  std::uint64_t seed = 0;
+  std::size_t processes = 2;
+  std::size_t data_nics = 1;  // one more on every server is for management
+  NetworkConfig network;
+  Scheduling scheduling;
+  SessionConfig session;
+  std::vector<PlannedMessage> messages;
+  FaultPlan plan;
+  bool calm = false;          // no path may go down at all
+  bool never_silent = false;  // slow, late or paused, but never silent: no path may be judged silent
+  bool corrupting = false;
+  bool finish = true;  // ends with BYE
+  // For sweeps: sees every event of both ends as it happens, and may break the network there and then.
+  std::function<void(const Sighting&, Network&)> watch;
+  // For people: every event of both ends, faults and log lines. Not part of the run.
+  std::function<void(const std::string&)> trace;
+};
+
+Scenario draw_scenario(std::uint64_t seed, const Rules& rules = {});
+
+struct RunReport {
+  bool ok = true;
+  std::vector<std::string> violations;  // sentences, at most kViolationsMax
+  std::uint64_t digest = 0;
+  std::uint64_t events = 0;
+  std::size_t faults = 0;
+  std::size_t repairs = 0;  // paths fenced
+  std::uint64_t replayed_bytes = 0, hedged_bytes = 0, resent_bytes = 0;
+  Duration simulated{};
+};
+inline constexpr std::size_t kViolationsMax = 20;
+
+RunReport run_scenario(const Scenario& scenario);
+
+// Every rule of session/rules.h, broken alone.
+struct NamedRules {
+  std::string name;
+  Rules rules;
+};
+std::vector<NamedRules> broken_rules();
+
+}  // namespace r2ccl::sim

@@ -1,0 +1,131 @@
+#include "sim/net/sim_process.h"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+
+namespace r2ccl::sim {
+
+namespace {
+
+EngineConfig engine_config(std::size_t index, const Scenario& scenario) {
+  EngineConfig config;
+  config.session = scenario.session;
+  config.server = {index + 1};
+  config.rank = static_cast<std::uint32_t>(index);
+  config.host = fmt::format("server{}", index);
+  config.control_nic = {static_cast<std::uint8_t>(scenario.data_nics)};
+  config.control_nic_is_data = false;
+  return config;
+}
+
+}  // namespace
+
+void SimLog::write(LogLevel, std::string_view line) {
+  trace_(fmt::format("{:12.6f} process {} log: {}", to_seconds(world_.now().time_since_epoch()), process_, line));
+}
+
+SimProcess::SimProcess(std::size_t index, const Scenario& scenario, World& world, Network& network, Referee& referee,
+                       Workload& workload)
+    : index_(index),
+      scenario_(scenario),
+      world_(world),
+      network_(network),
+      referee_(referee),
+      workload_(workload),
+      random_(world.random().fork()),
+      log_(index, scenario.trace, world),
+      id_{random_.draw() | 1},
+      dialer_(network, static_cast<std::uint8_t>(index)),
+      telemetry_(16),
+      provider_(std::make_unique<StreamProvider>(dialer_, keyring_, random_, id_, StreamLimits{})),
+      engine_(std::make_unique<Engine>(Env{world, random_, log_}, *provider_, keyring_, telemetry_, id_,
+                                       engine_config(index, scenario))),
+      slot_(world.add(*this)) {
+  dialer_.set_process(slot_);
+  telemetry_.set_listener(this);
+}
+
+SimProcess::~SimProcess() {
+  telemetry_.set_listener(nullptr);
+}
+
+Result<UniqueId> SimProcess::host_root() {
+  auto address = engine_->host_root(scenario_.processes);
+  if (!address) return std::unexpected(address.error());
+  return UniqueId::make(random_, {*address});
+}
+
+void SimProcess::join(const UniqueId& id) {
+  if (const Status listening = engine_->listen(); !listening)
+    referee_.violation("listen failed: " + listening.error().what);
+  engine_->join(id);
+}
+
+bool SimProcess::ready() const {
+  return engine_->ready();
+}
+
+void SimProcess::finish(Instant now) {
+  engine_->finish(now);
+  world_.wake(slot_);
+}
+
+void SimProcess::open_sessions() {
+  for (std::size_t peer = 0; peer < ids_.size(); ++peer) {
+    sessions_.push_back(peer == index_ ? nullptr : &engine_->session(ids_[peer]));
+    if (peer != index_) sessions_.back()->join(kSimGroup, Secret{});
+  }
+}
+
+Turn SimProcess::step(Instant now) {
+  Turn turn = engine_->step(now);
+  if (sessions_.empty() && engine_->ready()) {
+    open_sessions();
+    turn.moved = true;
+  }
+  if (!sessions_.empty() && start_ != kNever) turn.merge(workload_.post_due(index_, start_, now, sessions_));
+  for (std::size_t peer = 0; peer < sessions_.size(); ++peer) {
+    if (sessions_[peer] == nullptr) continue;
+    for (const Completion& completion : sessions_[peer]->take_completions()) {
+      workload_.on_completion(index_, peer, completion);
+      turn.moved = true;
+    }
+    check_bounds(*sessions_[peer]);
+  }
+  if (on_turn_) on_turn_();
+  return turn;
+}
+
+void SimProcess::check_bounds(Session& session) {
+  if (!random_.chance(0.01)) return;
+  const SessionLimits& limits = scenario_.session.limits;
+  for (const PathView& path : session.paths()) {
+    // A chunk may be there twice: first sent, and hedged back from another path.
+    if (path.in_flight_bytes > 2 * limits.chunk_window * limits.chunk_bytes)
+      referee_.violation(
+          fmt::format("process {}: path {} holds {} bytes", index_, r2ccl::to_text(path.path), path.in_flight_bytes));
+  }
+}
+
+void SimProcess::on_event(const Event& event) {
+  const auto peer = std::ranges::find(ids_, event.peer);
+  if (scenario_.trace) {
+    scenario_.trace(fmt::format("{:12.6f} process {} {} path {} epoch {} number {} bytes {} extra {} cause {}",
+                                to_seconds(event.at.time_since_epoch()), index_, r2ccl::to_text(event.kind),
+                                r2ccl::to_text(event.path), event.epoch.value, event.number, event.bytes, event.extra,
+                                r2ccl::to_text(event.cause)));
+  }
+  world_.trace(static_cast<std::uint64_t>(event.kind) << 56 | event.number);
+  if (driver_ != nullptr) driver_->on_telemetry(static_cast<std::uint8_t>(index_), event.kind);
+  if (peer == ids_.end()) return;
+  const auto peer_index = static_cast<std::size_t>(peer - ids_.begin());
+  referee_.on_event(index_, peer_index, event);
+  if (!scenario_.watch) return;
+  const bool low = id_ < event.peer;
+  const NicRef here{static_cast<std::uint8_t>(index_), (low ? event.path.low : event.path.high).value};
+  const NicRef there{static_cast<std::uint8_t>(peer_index), (low ? event.path.high : event.path.low).value};
+  scenario_.watch({index_, peer_index, here, there, event}, network_);
+}
+
+}  // namespace r2ccl::sim

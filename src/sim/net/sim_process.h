@@ -1,0 +1,79 @@
+#pragma once
+// One process of a simulated run: the shipped provider and engine over a simulated dialer, and the application on top.
+
+#include <memory>
+#include <vector>
+
+#include "runtime/engine.h"
+#include "sim/net/fault_plan.h"
+#include "sim/net/referee.h"
+#include "sim/net/sim_dialer.h"
+#include "sim/net/workload.h"
+#include "transport/stream/stream_provider.h"
+
+namespace r2ccl::sim {
+
+class SimLog final : public Log {
+ public:
+  SimLog(std::size_t process, const std::function<void(const std::string&)>& trace, World& world)
+      : process_(process), trace_(trace), world_(world) {}
+  bool enabled(LogLevel) const override { return trace_ != nullptr; }
+  void write(LogLevel level, std::string_view line) override;
+
+ private:
+  std::size_t process_;
+  const std::function<void(const std::string&)>& trace_;
+  World& world_;
+};
+
+class SimProcess final : public Process, private EventListener {
+ public:
+  SimProcess(std::size_t index, const Scenario& scenario, World& world, Network& network, Referee& referee,
+             Workload& workload);
+  ~SimProcess() override;
+
+  Result<UniqueId> host_root();  // process 0
+  void join(const UniqueId& id);
+  void set_peers(const std::vector<ProcessId>& ids) { ids_ = ids; }
+  void set_fault_driver(FaultDriver* driver) { driver_ = driver; }
+  void set_on_turn(std::function<void()> on_turn) { on_turn_ = std::move(on_turn); }
+  void begin(Instant start) { start_ = start; }  // of the workload
+  void finish(Instant now);
+
+  Turn step(Instant now) override;
+  bool ready() const;
+  bool finished() const { return engine_->finished(); }
+  ProcessId id() const { return id_; }
+  SimDialer& dialer() { return dialer_; }
+  ProcessIndex slot() const { return slot_; }
+  Engine& engine() { return *engine_; }
+  const Counters& counters() const { return telemetry_.counters; }
+
+ private:
+  void on_event(const Event& event) override;
+  void open_sessions();
+  void check_bounds(Session& session);
+
+  const std::size_t index_;
+  const Scenario& scenario_;
+  World& world_;
+  Network& network_;
+  Referee& referee_;
+  Workload& workload_;
+  SimRandom random_;
+  SimLog log_;
+  ProcessId id_;
+  Keyring keyring_;
+  SimDialer dialer_;
+  Telemetry telemetry_;
+  std::unique_ptr<StreamProvider> provider_;
+  std::unique_ptr<Engine> engine_;
+  ProcessIndex slot_;
+  std::vector<ProcessId> ids_;  // by index
+  std::vector<Session*> sessions_;
+  FaultDriver* driver_ = nullptr;
+  std::function<void()> on_turn_;
+  Instant start_ = kNever;
+};
+
+}  // namespace r2ccl::sim

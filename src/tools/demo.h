@@ -1,0 +1,10 @@
+#pragma once
+// Message streams between processes that survive injected faults: `r2ccl demo`.
+
+#include "tools/command.h"
+
+namespace r2ccl::tools {
+
+void add_demo(CLI::App& app, const Context& context, Action& chosen);
+
+}  // namespace r2ccl::tools

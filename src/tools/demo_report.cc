@@ -1,0 +1,76 @@
+#include "tools/demo_report.h"
+
+namespace r2ccl::tools {
+namespace {
+
+std::int64_t number(Instant at) {
+  return at.time_since_epoch().count();
+}
+
+Instant instant(const Json& object, const char* key) {
+  return Instant(Duration(object.at(key).get<std::int64_t>()));
+}
+
+}  // namespace
+
+Json to_json(const DemoEvent& event) {
+  return {{"event", static_cast<int>(event.kind)},
+          {"at", number(event.at)},
+          {"peer", event.peer},
+          {"here", event.here},
+          {"there", event.there},
+          {"cause", static_cast<int>(event.cause)},
+          {"number", event.number},
+          {"extra", event.extra}};
+}
+
+DemoEvent demo_event(const Json& object) {
+  return {.kind = static_cast<EventKind>(object.at("event").get<int>()),
+          .at = instant(object, "at"),
+          .peer = object.at("peer"),
+          .here = object.at("here"),
+          .there = object.at("there"),
+          .cause = static_cast<Cause>(object.at("cause").get<int>()),
+          .number = object.at("number"),
+          .extra = object.at("extra")};
+}
+
+Json to_json(const DemoResent& resent) {
+  return {{"resent", resent.bytes}, {"at", number(resent.at)}, {"nic", resent.nic}};
+}
+
+DemoResent demo_resent(const Json& object) {
+  return {.at = instant(object, "at"), .nic = object.at("nic"), .bytes = object.at("resent")};
+}
+
+Json to_json(const DemoGap& gap) {
+  return {{"gap", gap.peer}, {"from", number(gap.from)}, {"to", number(gap.to)}};
+}
+
+DemoGap demo_gap(const Json& object) {
+  return {.peer = object.at("gap"), .from = instant(object, "from"), .to = instant(object, "to")};
+}
+
+Json to_json(const DemoTick& tick) {
+  return {{"tick", number(tick.at)}, {"received", tick.received_bytes}, {"sent", tick.sent_bytes}};
+}
+
+DemoTick demo_tick(const Json& object) {
+  return {.at = instant(object, "tick"), .received_bytes = object.at("received"), .sent_bytes = object.at("sent")};
+}
+
+Json to_json(const DemoTotals& totals) {
+  return {{"totals", totals.checked_bytes},
+          {"wrong", totals.wrong_bytes},
+          {"sent", totals.sent_messages},
+          {"received", totals.received_messages}};
+}
+
+DemoTotals demo_totals(const Json& object) {
+  return {.sent_messages = object.at("sent"),
+          .received_messages = object.at("received"),
+          .checked_bytes = object.at("totals"),
+          .wrong_bytes = object.at("wrong")};
+}
+
+}  // namespace r2ccl::tools

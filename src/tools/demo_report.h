@@ -1,0 +1,68 @@
+#pragma once
+// What the processes of the demo tell their parent: one JSON object per line.
+
+#include <cstdint>
+#include <string>
+#include <vector>
+
+#include "base/time.h"
+#include "telemetry/telemetry.h"
+#include "tools/job.h"
+
+namespace r2ccl::tools {
+
+// Something that happened to a path or NIC, as one end saw it.
+struct DemoEvent {
+  EventKind kind{};
+  Instant at{};
+  std::uint32_t peer = 0;  // rank
+  std::uint8_t here = 0;   // NICs of the path
+  std::uint8_t there = 0;
+  Cause cause = Cause::kNone;
+  std::uint64_t number = 0;
+  std::uint64_t extra = 0;
+};
+
+// Chunks sent again over a NIC since the last report.
+struct DemoResent {
+  Instant at{};
+  std::uint8_t nic = 0;
+  std::uint64_t bytes = 0;
+};
+
+// No chunk of this peer was placed for this long.
+struct DemoGap {
+  std::uint32_t peer = 0;
+  Instant from{};
+  Instant to{};
+};
+
+// How far a process is; cumulative.
+struct DemoTick {
+  Instant at{};
+  std::uint64_t received_bytes = 0;
+  std::vector<std::uint64_t> sent_bytes;  // by NIC
+};
+
+// The end, by peer's rank; the own entry stays 0.
+struct DemoTotals {
+  std::vector<std::uint64_t> sent_messages;
+  std::vector<std::uint64_t> received_messages;
+  std::uint64_t checked_bytes = 0;
+  std::uint64_t wrong_bytes = 0;
+};
+
+Json to_json(const DemoEvent& event);
+Json to_json(const DemoResent& resent);
+Json to_json(const DemoGap& gap);
+Json to_json(const DemoTick& tick);
+Json to_json(const DemoTotals& totals);
+
+// Each takes an object of its own kind; which kind it is says the first key: event, resent, gap, tick, totals.
+DemoEvent demo_event(const Json& object);
+DemoResent demo_resent(const Json& object);
+DemoGap demo_gap(const Json& object);
+DemoTick demo_tick(const Json& object);
+DemoTotals demo_totals(const Json& object);
+
+}  // namespace r2ccl::tools

@@ -1,0 +1,43 @@
+#pragma once
+// Listens to the telemetry of one process of the demo and keeps what its parent wants to know. on_event() is called by
+// whoever drives the engine; take() by the process's own thread.
+
+#include <map>
+#include <mutex>
+#include <vector>
+
+#include "telemetry/telemetry.h"
+#include "tools/demo_report.h"
+
+namespace r2ccl::tools {
+
+class DemoTap final : public EventListener {
+ public:
+  static constexpr Duration kGapMin = 5ms;  // shorter pauses between chunks are ordinary
+
+  DemoTap(const std::vector<ProcessInfo>& roster, std::uint32_t rank, std::size_t nics);
+
+  void on_event(const Event& event) override;
+
+  // From now on pauses count; before, nothing was sent.
+  void start(Instant now);
+  // What happened since the last call.
+  std::vector<Json> take();
+  std::vector<std::uint64_t> sent_bytes() const;
+
+ private:
+  DemoEvent describe(const Event& event) const;
+  std::uint32_t rank_of(ProcessId process) const;
+  void on_copy(const Event& event);
+  void on_placed(const Event& event);
+
+  const std::vector<ProcessInfo> roster_;
+  const ProcessId self_;
+  mutable std::mutex mutex_;  // guards what follows
+  std::vector<Json> reports_;
+  std::map<std::uint8_t, DemoResent> resent_;  // by NIC
+  std::vector<Instant> placed_at_;             // by rank; kNever before start()
+  std::vector<std::uint64_t> sent_bytes_;      // by NIC
+};
+
+}  // namespace r2ccl::tools

@@ -1,0 +1,10 @@
+#pragma once
+// The shipped protocol under the deterministic network: `r2ccl fuzz-net`.
+
+#include "tools/command.h"
+
+namespace r2ccl::tools {
+
+void add_fuzz_net(CLI::App& app, const Context& context, Action& chosen);
+
+}  // namespace r2ccl::tools

@@ -1,0 +1,349 @@
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include <algorithm>
+
+#include "tools/bare_link.h"
+#include "tools/bench_report.h"
+#include "tools/child.h"
+#include "tools/command.h"
+#include "tools/demo_plan.h"
+#include "tools/demo_story.h"
+#include "tools/pattern.h"
+#include "tools/table.h"
+
+namespace r2ccl::tools {
+namespace {
+
+using testing::HasSubstr;
+
+class TestConsole final : public Console {
+ public:
+  void out(std::string_view text) override { out_text += text; }
+  void err(std::string_view text) override { err_text += text; }
+  bool out_is_terminal() const override { return terminal; }
+  bool err_is_terminal() const override { return terminal; }
+  std::string out_text, err_text;
+  bool terminal = false;
+};
+
+struct Ran {
+  int status;
+  std::string out, err;
+};
+
+Ran run(std::vector<std::string> arguments, std::vector<std::string_view> environment = {}) {
+  TestConsole console;
+  const int status = run_command_line(arguments, {console, std::move(environment)});
+  return {status, console.out_text, console.err_text};
+}
+
+// ---- the command line -------------------------------------------------------------------------------------------
+
+TEST(CommandLine, BadInputExitsWith2AndOneLine) {
+  const std::vector<std::vector<std::string>> lines{
+      {},
+      {"bogus"},
+      {"fuzz-net", "--seeds", "many"},
+      {"fuzz-net", "--seeds", "0"},
+      {"fuzz-net", "--seeds"},
+      {"fuzz-net", "--colour"},
+      {"fuzz-net", "--break", "the bank"},
+      {"fuzz-net", "--trace"},
+      {"bench-link", "--message", "4X"},
+      {"bench-link", "--paths", "0"},
+      {"demo", "--rate", "fast"},
+      {"demo", "--seconds", "-1"},
+      {"demo", "--fault", "at=1s"},
+      {"demo", "--fault", "at=1s server=9 nic=0 kind=cable"},
+      {"demo", "--fault", "at=op:3 server=0 nic=0 kind=cable"},
+  };
+  for (const auto& line : lines) {
+    const Ran ran = run(line);
+    EXPECT_EQ(ran.status, kExitUsage) << testing::PrintToString(line);
+    EXPECT_EQ(ran.out, "") << testing::PrintToString(line);
+    EXPECT_EQ(std::ranges::count(ran.err, '\n'), 1) << ran.err;
+    EXPECT_THAT(ran.err, testing::StartsWith("r2ccl")) << ran.err;
+  }
+}
+
+TEST(CommandLine, AWrongCommandIsNamedBesideTheRightOnes) {
+  EXPECT_EQ(run({"bogus"}).err, "r2ccl: there is no command 'bogus'; there are demo, bench-link, fuzz-net, settings\n");
+}
+
+TEST(CommandLine, HelpGoesToOutputAndSucceeds) {
+  for (const std::string command : {"demo", "bench-link", "fuzz-net", "settings"}) {
+    const Ran ran = run({command, "--help"});
+    EXPECT_EQ(ran.status, kExitOk);
+    EXPECT_THAT(ran.out, HasSubstr("--json"));
+    EXPECT_EQ(ran.err, "");
+  }
+}
+
+TEST(CommandLine, AMisspeltSettingIsRefusedByEveryCommandThatReadsThem) {
+  for (const std::string command : {"demo", "bench-link", "settings"}) {
+    const Ran ran = run({command}, {"R2CCL_SPINN=1ms"});
+    EXPECT_EQ(ran.status, kExitUsage);
+    EXPECT_THAT(ran.err, HasSubstr("R2CCL_SPIN?"));
+  }
+}
+
+TEST(SettingsCommand, ListsDefaultsAndShowsWhatTheEnvironmentChanges) {
+  EXPECT_THAT(run({"settings"}).out, HasSubstr("R2CCL_PEER_TIMEOUT  60s"));
+  const Ran changed = run({"settings", "--json"}, {"R2CCL_PEER_TIMEOUT=5s"});
+  const Json rows = Json::parse(changed.out).at("settings");
+  const auto row = std::ranges::find_if(rows, [](const Json& r) { return r.at("name") == "R2CCL_PEER_TIMEOUT"; });
+  EXPECT_EQ(row->at("default"), "60s");
+  EXPECT_EQ(row->at("value"), "5s");
+}
+
+TEST(FuzzNet, OneSeedPrintsTheKeysOfTheContract) {
+  const Ran ran = run({"fuzz-net", "--seed", "7", "--json"});
+  const Json object = Json::parse(ran.out);
+  EXPECT_EQ(ran.status, object.at("failed") == 0 ? kExitOk : kExitFailed);
+  EXPECT_EQ(object.at("seeds"), 1);
+  for (const char* key : {"faults", "repairs", "seconds"}) EXPECT_TRUE(object.contains(key)) << key;
+}
+
+TEST(FuzzNet, TheSameSeedGivesTheSameDigestWhateverTheThreads) {
+  const auto digest = [](const std::string& threads) {
+    return Json::parse(run({"fuzz-net", "--seed", "3", "--seeds", "6", "--threads", threads, "--json"}).out)
+        .at("digest");
+  };
+  EXPECT_EQ(digest("1"), digest("3"));
+}
+
+// ---- printing ---------------------------------------------------------------------------------------------------
+
+TEST(TableText, AlignsColumnsAndEndsNoLineWithBlanks) {
+  const TestConsole console;
+  Table table({{"name"}, {"rate", Align::kRight}, {"note"}});
+  table.add({"R²", "1", "a"});
+  table.add({"long name", "1000"});
+  EXPECT_EQ(table.text(console, 1),
+            " name       rate  note\n"
+            " R²            1  a\n"
+            " long name  1000\n");
+}
+
+TEST(ConsolePaint, ColoursOnlyATerminal) {
+  TestConsole console;
+  EXPECT_EQ(console.paint(Colour::kRed, "x"), "x");
+  console.terminal = true;
+  EXPECT_EQ(console.paint(Colour::kRed, "x"), "\033[31mx\033[0m");
+}
+
+TEST(ConsoleProgress, ShowsNothingUnlessATerminal) {
+  TestConsole console;
+  console.progress("1 of 2");
+  console.progress("");
+  EXPECT_EQ(console.err_text, "");
+  console.terminal = true;
+  console.progress("1 of 2");
+  EXPECT_THAT(console.err_text, HasSubstr("1 of 2"));
+}
+
+TEST(BenchReport, RatiosCompareNeighboursInTime) {
+  BenchSamples samples;
+  samples.add({{"bytes", 100}, {"bare_s", 1.0}, {"plain_s", 2.0}, {"checksum_s", 4.0}});
+  samples.add({{"bytes", 100}, {"bare_s", 10.0}, {"plain_s", 10.0}, {"checksum_s", 20.0}});
+  samples.add({{"bytes", 100}, {"bare_s", 1.0}, {"plain_s", 1.25}, {"checksum_s", 2.0}});
+  samples.add({{"trips", 10}, {"bare_trip_s", 1.0}, {"our_trip_s", 1.5}});
+  samples.add({{"idle_cpu_percent", 0.5}});
+  samples.add({{"idle_cpu_percent", 0.25}});
+  const BenchSummary summary = summarize(samples);
+  EXPECT_DOUBLE_EQ(summary.throughput_ratio, 0.8);
+  EXPECT_DOUBLE_EQ(summary.throughput_ratio_checksum, 0.5);
+  EXPECT_DOUBLE_EQ(summary.roundtrip_ratio, 1.5);
+  EXPECT_DOUBLE_EQ(summary.idle_cpu_percent, 0.5);
+  const Json object = Json::parse(summary_json(summary));
+  for (const char* key : {"throughput_ratio", "throughput_ratio_checksum", "roundtrip_ratio", "idle_cpu_percent"})
+    EXPECT_TRUE(object.contains(key)) << key;
+}
+
+// ---- bytes and processes ----------------------------------------------------------------------------------------
+
+TEST(Pattern, EveryChangedByteIsCounted) {
+  for (const std::size_t size : {std::size_t{1}, std::size_t{7}, std::size_t{4096}, std::size_t{100'003}}) {
+    Bytes bytes(size);
+    fill_pattern({0, 1, 5}, bytes);
+    EXPECT_EQ(count_wrong({0, 1, 5}, bytes), 0u);
+    bytes.front() ^= std::byte{1};
+    EXPECT_EQ(count_wrong({0, 1, 5}, bytes), 1u);
+    bytes.back() ^= std::byte{0x80};
+    EXPECT_EQ(count_wrong({0, 1, 5}, bytes), size == 1 ? 1u : 2u);
+  }
+}
+
+TEST(Pattern, AnotherMessageOrPositionIsWrong) {
+  Bytes bytes(4096);
+  fill_pattern({0, 1, 5}, bytes);
+  for (const MessageName other : {MessageName{1, 0, 5}, MessageName{0, 2, 5}, MessageName{0, 1, 6}})
+    EXPECT_GT(count_wrong(other, bytes), 4000u);
+  EXPECT_GT(count_wrong({0, 1, 5}, ByteView(bytes).subspan(8)), 3000u);
+}
+
+TEST(ChildProcesses, TalkInLinesAndAreCollected) {
+  Children children;
+  const auto echo = [](LineChannel& parent) {
+    const auto line = parent.receive(steady_now() + 10s);
+    parent.send("heard " + line.value_or("nothing"));
+    return kExitOk;
+  };
+  ASSERT_TRUE(children.start(echo));
+  ASSERT_TRUE(children.start(echo));
+  for (std::size_t i = 0; i < children.count(); ++i) {
+    children.channel(i).send("you");
+    EXPECT_EQ(children.channel(i).receive(steady_now() + 10s), "heard you");
+    EXPECT_EQ(children.channel(i).receive(steady_now() + 10s), std::nullopt);
+    EXPECT_TRUE(children.channel(i).closed());
+  }
+  EXPECT_TRUE(children.join(steady_now() + 10s));
+}
+
+TEST(ChildProcesses, OneThatDoesNotEndIsKilledAtTheDeadline) {
+  Children children;
+  ASSERT_TRUE(children.start([](LineChannel& parent) {
+    parent.receive(steady_now() + 600s);
+    return kExitOk;
+  }));
+  EXPECT_FALSE(children.join(steady_now()));
+}
+
+TEST(BareCopy, MovesEveryMessageThroughTheRing) {
+  std::vector<Fd> here, there;
+  for (std::size_t nic = 0; nic < 3; ++nic) {
+    auto [first, second] = connect_bare(bench_address(nic));
+    here.push_back(std::move(first));
+    there.push_back(std::move(second));
+  }
+  const CopyPlan plan{.messages = 5, .message_bytes = 50'000, .slots = 5};
+  Bytes ring(plan.slots * plan.message_bytes);
+  Children children;
+  ASSERT_TRUE(children.start([&](LineChannel&) {
+    fill_pattern({0, 1, 0}, ring);
+    bare_send(here, plan, ring);
+    return kExitOk;
+  }));
+  bare_receive(there, plan, ring);
+  EXPECT_EQ(count_wrong({0, 1, 0}, ring), 0u);
+  EXPECT_TRUE(children.join(steady_now() + 10s));
+}
+
+// ---- the demo ---------------------------------------------------------------------------------------------------
+
+TEST(DemoPlan, TheUsualFaultsFitAndAllHealInTime) {
+  for (const Duration length : {Duration(3s), Duration(8s), Duration(60s)}) {
+    DemoPlan plan;
+    plan.length = length;
+    plan.faults = demo_faults(plan);
+    EXPECT_TRUE(check_faults(plan));
+    for (const FaultSpec& fault : plan.faults) {
+      EXPECT_LT(fault.at.time + fault.lasting, length);
+      EXPECT_EQ(parse_fault(to_text(fault)), fault) << to_text(fault);
+    }
+  }
+}
+
+class DemoStoryTest : public testing::Test {
+ protected:
+  DemoStoryTest() {
+    plan_.faults = {*parse_fault("at=1s server=0 nic=1 kind=cable for=1s")};
+    story_.emplace(plan_, Instant{}, [this](Instant at, Colour, const std::string& text) {
+      lines_.push_back(fmt::format("{:.0f} {}", to_ms(at.time_since_epoch()), text));
+    });
+  }
+  static Instant at(int ms) { return Instant(ms * 1ms); }
+  void event(std::uint32_t rank, EventKind kind, int ms, std::uint32_t peer = 0, Cause cause = Cause::kNone) {
+    // Number 5 is the first fault after the four that give the NICs their speed.
+    story_->on_report(
+        rank, to_json(DemoEvent{
+                  .kind = kind, .at = at(ms), .peer = peer, .here = 1, .there = 1, .cause = cause, .number = 5}));
+  }
+  // The cable between servers 0 and 1 is pulled, fenced at both ends, put back and trusted.
+  void play_cable() {
+    event(0, EventKind::kFaultInjected, 1000);
+    event(0, EventKind::kPathDown, 1001, 1, Cause::kCarrier);
+    event(1, EventKind::kPathDown, 1003, 0, Cause::kTold);
+    story_->on_report(0, to_json(DemoResent{at(1004), 2, 4096}));
+    event(0, EventKind::kFenceReceived, 1004, 1);
+    event(1, EventKind::kFenceReceived, 1005, 0);
+    story_->settle(at(1500));
+    event(0, EventKind::kFaultHealed, 2000);
+    event(0, EventKind::kPathTrusted, 2300, 1);
+    event(1, EventKind::kPathTrusted, 2301, 0);
+    story_->settle(at(2500));
+  }
+
+  DemoPlan plan_;
+  std::vector<std::string> lines_;
+  std::optional<DemoStory> story_;
+};
+
+TEST_F(DemoStoryTest, TellsAFaultFromBeginningToEnd) {
+  play_cable();
+  EXPECT_THAT(lines_,
+              testing::ElementsAre("1000 - server 0 NIC 1: cable pulled", "1001   noticed after 1 ms: carrier lost",
+                                   "1005   repaired after 5 ms: 1 path fenced, 4 KiB sent again over 0:2",
+                                   "2000 + server 0 NIC 1: cable back",
+                                   "2301   server 0 NIC 1 carries traffic again, 301 ms later"));
+  EXPECT_TRUE(story_->all_over());
+}
+
+TEST_F(DemoStoryTest, IsNotOverWhileAPathIsAway) {
+  event(0, EventKind::kFaultInjected, 1000);
+  event(0, EventKind::kPathDown, 1001, 1, Cause::kCarrier);
+  event(0, EventKind::kFaultHealed, 2000);
+  story_->settle(at(3000));
+  EXPECT_FALSE(story_->all_over());
+}
+
+TEST_F(DemoStoryTest, PathsThatEndWithTheStreamsAreNoNews) {
+  play_cable();
+  story_->close(at(8000));
+  event(0, EventKind::kPathDown, 8001, 1, Cause::kClosed);
+  EXPECT_EQ(story_->summary().faults.front().back, at(2301));
+}
+
+TEST_F(DemoStoryTest, TheStallIsTheLongestPauseSinceTheFault) {
+  event(0, EventKind::kFaultInjected, 1000);
+  story_->on_report(1, to_json(DemoGap{0, at(990), at(1030)}));
+  story_->on_report(1, to_json(DemoGap{0, at(1100), at(1110)}));
+  story_->on_report(2, to_json(DemoGap{1, at(1100), at(1190)}));  // not a session of server 0
+  story_->close(at(8000));
+  EXPECT_EQ(story_->summary().faults.front().longest_gap, 30ms);
+}
+
+TEST_F(DemoStoryTest, AMessageThatDidNotArriveIsLost) {
+  const auto totals = [](std::vector<std::uint64_t> sent, std::vector<std::uint64_t> received) {
+    return to_json(
+        DemoTotals{.sent_messages = std::move(sent), .received_messages = std::move(received), .checked_bytes = 10});
+  };
+  story_->on_report(0, totals({0, 5, 5}, {0, 4, 4}));
+  story_->on_report(1, totals({4, 0, 4}, {5, 0, 4}));
+  EXPECT_FALSE(story_->all_totals());
+  story_->on_report(2, totals({4, 4, 0}, {4, 4, 0}));  // server 0 sent 5
+  EXPECT_TRUE(story_->all_totals());
+  story_->close(at(8000));
+  const DemoSummary summary = story_->summary();
+  EXPECT_EQ(summary.lost_messages, 1u);
+  EXPECT_EQ(summary.messages, 25u);
+  EXPECT_EQ(summary.bytes, 30u);
+}
+
+TEST_F(DemoStoryTest, RatesAreTakenBeforeDuringAndAfter) {
+  for (int ms = 0; ms <= 8000; ms += 100) {
+    const std::uint64_t slow_ms = static_cast<std::uint64_t>(std::clamp(ms - 1000, 0, 1000));
+    story_->on_report(0,
+                      to_json(DemoTick{at(ms), static_cast<std::uint64_t>(ms) * 1000 - slow_ms * 500, {0, 0, 0, 0}}));
+  }
+  play_cable();
+  story_->close(at(8000));
+  const FaultStory fault = story_->summary().faults.front();
+  EXPECT_NEAR(fault.before_bytes_s, 1e6, 1);
+  EXPECT_NEAR(fault.during_bytes_s, 0.5e6, 1);
+  EXPECT_NEAR(fault.after_bytes_s, 1e6, 1);
+}
+
+}  // namespace
+}  // namespace r2ccl::tools

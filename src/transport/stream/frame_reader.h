@@ -1,0 +1,87 @@
+#pragma once
+// The receiving half of a StreamLink.
+//
+//   phase      bytes go to                                          next
+//   kHeader    the staging buffer, until header and body are whole   kHeader (no payload) or kPayload
+//   kPayload   first what is already staged, then straight from the  kHeader when the payload is whole
+//              stream into the landing memory, with a short staging
+//              part behind it for the next header
+//
+// So of a large payload only the few bytes that arrived with its header are copied, and small frames are read many at a
+// time. Checksums run over the bytes just read, never over memory again.
+
+#include <array>
+#include <optional>
+
+#include "transport/link.h"
+#include "transport/stream/frame.h"
+#include "transport/stream/stream.h"
+
+namespace r2ccl {
+
+class FrameReader final {
+ public:
+  struct Outcome {
+    bool moved = false;
+    Cause cause = Cause::kNone;     // kBadFrame, or why the stream is over
+    const char* problem = nullptr;  // kBadFrame: what is wrong with the frame
+  };
+
+  // kReady: read only while the stream says that there may be something. kAll: until it would block, whatever it says.
+  enum class Until : std::uint8_t { kReady, kAll };
+
+  // Reads about `bytes_max` and delivers complete frames. May be called again from inside a sink's callback (a fence
+  // noticed while handling a frame): the outer call then returns without touching anything once stop() was called.
+  Outcome read(Stream& stream, Link& link, FrameSink& sink, std::size_t bytes_max, Until until);
+  // Delivers nothing more and touches no landing memory from now on.
+  void stop();
+  void discard_rest() { landing_.reset(); }
+  bool reading() const { return depth_ > 0; }
+
+  // For the handshake: bytes before the first frame.
+  Io fill(Stream& stream);
+  ByteView staged() const { return ByteView(staging_).subspan(begin_, end_ - begin_); }
+  void consume(std::size_t bytes) { begin_ += bytes; }
+
+ private:
+  enum class Phase : std::uint8_t { kHeader, kPayload };
+
+  static constexpr std::size_t kStagingBytes = 20 * 1024;
+  static constexpr std::size_t kReadBytes = 256 * 1024;  // of payload per read; its checksum then finds it in the cache
+  static constexpr std::size_t kScratchBytes = 64 * 1024;  // for payload that is dropped or can not be addressed
+  static constexpr std::size_t kLargePayload = 16 * 1024;  // from here on a short tail is read behind the payload
+  static constexpr std::size_t kShortTail = 1024;
+  static_assert(kStagingBytes >= kHeaderBytes + kBodyBytesMax, "a header and its body are parsed in one piece");
+
+  bool parse(Link& link, FrameSink& sink, Outcome& outcome);
+  bool parse_head(Link& link, FrameSink& sink, Outcome& outcome);
+  bool take_staged_payload(Link& link, FrameSink& sink);
+  void begin_payload(Link& link, FrameSink& sink, ByteView body);
+  void place(ByteView bytes);
+  void count_payload(ByteView bytes);
+  void finish_payload(Link& link, FrameSink& sink);
+  Io fill_payload(Stream& stream);
+  ReadPart payload_target();
+  void make_room();
+  void keep_callers_buffers();
+
+  Phase phase_ = Phase::kHeader;
+  bool stopped_ = false;
+  int depth_ = 0;
+
+  Bytes staging_;  // kStagingBytes once used; [begin_, end_) is unread
+  std::size_t begin_ = 0;
+  std::size_t end_ = 0;
+
+  WireHeader frame_{};  // of the payload now arriving
+  Bytes body_;
+  std::optional<MemoryRef> landing_;
+  std::size_t received_ = 0;
+  std::uint32_t crc_ = 0;
+
+  Bytes scratch_;
+  Bytes kept_staging_;  // what an outer callback still looks at while an inner read() goes on
+  Bytes kept_body_;
+};
+
+}  // namespace r2ccl

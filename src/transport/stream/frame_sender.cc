@@ -1,0 +1,222 @@
+#include "transport/stream/frame_sender.h"
+
+#include <algorithm>
+#include <cstring>
+
+#include "base/crc32c.h"
+
+namespace r2ccl {
+namespace {
+
+constexpr std::size_t kFirstRing = 16;
+
+}  // namespace
+
+void FrameSender::Batch::add(ByteView part) {
+  if (part.empty()) return;
+  parts[count++] = part;
+  bytes += part.size();
+}
+
+Result<Ticket> FrameSender::post(const OutFrame& frame) {
+  if (frame.body.size() > kBodyBytesMax) return fail(Fault::kMisuse, "a frame's body is longer than kBodyBytesMax");
+  if (frame.header.payload_bytes == 0) return post_control(frame);
+  if (frame.header.payload_bytes > kPayloadBytesMax) {
+    return fail(Fault::kMisuse, "a frame's payload is longer than kPayloadBytesMax");
+  }
+  if (frame.payload.region == nullptr || frame.payload.length != frame.header.payload_bytes) {
+    return fail(Fault::kMisuse, "a frame's payload is not as long as its header says");
+  }
+  return post_data(frame);
+}
+
+Result<Ticket> FrameSender::post_control(const OutFrame& frame) {
+  const std::size_t bytes = kHeaderBytes + frame.body.size();
+  if (control_.size() - control_at_ + bytes > limits_.control_queue_bytes) {
+    return fail(Fault::kBusy, "the queue of frames without payload is full");
+  }
+  if (control_at_ > 0 && control_.size() + bytes > limits_.control_queue_bytes) {
+    control_.erase(control_.begin(), control_.begin() + static_cast<std::ptrdiff_t>(control_at_));
+    control_at_ = 0;
+  }
+  const std::size_t start = control_.size();
+  control_.resize(start + bytes);
+  encode_header(frame.header, frame.body, nullptr, control_.data() + start);
+  std::ranges::copy(frame.body, control_.data() + start + kHeaderBytes);
+  queued_bytes_ += bytes;
+  return Ticket{0};
+}
+
+Result<Ticket> FrameSender::post_data(const OutFrame& frame) {
+  if (count_ >= limits_.data_queue_frames) return fail(Fault::kBusy, "the queue of frames with payload is full");
+  if (count_ == ring_.size()) grow();
+  Slot& slot = at(count_++);
+  slot.ticket = next_ticket_++;
+  slot.header = frame.header;
+  slot.payload = frame.payload;
+  slot.head.resize(kHeaderBytes + frame.body.size());
+  std::ranges::copy(frame.body, slot.head.data() + kHeaderBytes);
+  slot.sent = 0;
+  slot.sealed = false;
+  queued_bytes_ += slot.bytes();
+  return slot.ticket;
+}
+
+bool FrameSender::forget(Ticket ticket) {
+  std::size_t low = 0;
+  std::size_t high = count_;
+  while (low < high) {  // tickets ascend along the ring
+    const std::size_t middle = (low + high) / 2;
+    if (at(middle).ticket < ticket) {
+      low = middle + 1;
+    } else {
+      high = middle;
+    }
+  }
+  if (low == count_ || at(low).ticket != ticket) return true;
+  if (at(low).sent > 0) {
+    keep_rest(at(low));
+    return true;
+  }
+  erase(low);
+  return false;
+}
+
+// Only the first frame can be half sent, so one buffer is enough.
+void FrameSender::keep_rest(Slot& slot) {
+  if (slot.payload.region == &rest_region_) return;
+  const std::size_t from = slot.sent > slot.head.size() ? slot.sent - slot.head.size() : 0;
+  rest_.resize(slot.header.payload_bytes);
+  slot.payload.region->read(slot.payload.offset + from, std::span(rest_).subspan(from));
+  rest_region_ = HostRegion(rest_.data(), rest_.size());
+  slot.payload = {&rest_region_, 0, rest_.size()};
+}
+
+void FrameSender::erase(std::size_t index) {
+  queued_bytes_ -= at(index).bytes();
+  for (; index + 1 < count_; ++index) std::swap(at(index), at(index + 1));
+  --count_;
+}
+
+void FrameSender::grow() {
+  std::vector<Slot> larger(std::max(kFirstRing, 2 * ring_.size()));
+  for (std::size_t i = 0; i < count_; ++i) larger[i] = std::move(at(i));
+  ring_ = std::move(larger);
+  first_ = 0;
+}
+
+void FrameSender::clear() {
+  control_.clear();
+  control_at_ = 0;
+  count_ = 0;
+  queued_bytes_ = 0;
+}
+
+Io FrameSender::flush(Stream& stream, std::size_t bytes_max) {
+  Io total;
+  while (!empty() && stream.writable() && total.bytes < bytes_max) {
+    Batch batch;
+    gather(batch);
+    const Io io = stream.write(std::span(batch.parts).first(batch.count));
+    advance(io.bytes);
+    total.bytes += io.bytes;
+    total.cause = io.cause;
+    total.would_block = io.would_block;
+    if (io.cause != Cause::kNone || io.would_block) break;
+  }
+  return total;
+}
+
+// In the order of the wire: the rest of a frame already begun, everything without payload, then frames with payload.
+void FrameSender::gather(Batch& batch) {
+  std::size_t next = 0;
+  if (count_ > 0 && at(0).sent > 0) {
+    if (!gather_frame(at(0), batch)) return;
+    next = 1;
+  }
+  batch.add(ByteView(control_).subspan(control_at_));
+  // A frame takes at least two parts.
+  while (next < count_ && !batch.full() && batch.count + 2 <= kPartsMax) {
+    if (!gather_frame(at(next), batch)) return;
+    ++next;
+  }
+}
+
+// False: the frame does not fit as a whole, so nothing may follow it in this batch.
+bool FrameSender::gather_frame(Slot& slot, Batch& batch) {
+  if (!slot.sealed) seal(slot);
+  if (slot.sent < slot.head.size()) batch.add(ByteView(slot.head).subspan(slot.sent));
+  return gather_payload(slot, batch);
+}
+
+bool FrameSender::gather_payload(Slot& slot, Batch& batch) {
+  std::size_t from = slot.sent > slot.head.size() ? slot.sent - slot.head.size() : 0;
+  const std::size_t end = slot.header.payload_bytes;
+  if (const std::byte* host = slot.payload.region->host(); host != nullptr) {
+    const std::size_t room = batch.bytes < kWriteBytes ? kWriteBytes - batch.bytes : 0;
+    const std::size_t count = std::min(room, end - from);
+    batch.add(ByteView(host + slot.payload.offset + from, count));
+    return from + count == end;
+  }
+  // One staged piece per write: the buffer holds it until the stream has copied it.
+  const std::size_t count = std::min(kStageBytes, end - from);
+  slot.payload.region->read(slot.payload.offset + from, {stage(), count});
+  batch.add(ByteView(stage(), count));
+  return false;
+}
+
+// Computes the checksum and writes the header: done late, so that post() is cheap and the payload is read while it is
+// hot.
+void FrameSender::seal(Slot& slot) {
+  std::uint32_t crc = 0;
+  if (limits_.checksum) crc = checksum(slot.payload);
+  encode_header(slot.header, ByteView(slot.head).subspan(kHeaderBytes), limits_.checksum ? &crc : nullptr,
+                slot.head.data());
+  slot.sealed = true;
+}
+
+std::uint32_t FrameSender::checksum(const MemoryRef& payload) {
+  if (const std::byte* host = payload.region->host(); host != nullptr) {
+    return crc32c(0, ByteView(host + payload.offset, payload.length));
+  }
+  std::uint32_t crc = 0;
+  for (std::size_t from = 0; from < payload.length;) {
+    const std::size_t count = std::min(kStageBytes, payload.length - from);
+    payload.region->read(payload.offset + from, {stage(), count});
+    crc = crc32c(crc, ByteView(stage(), count));
+    from += count;
+  }
+  return crc;
+}
+
+std::byte* FrameSender::stage() {
+  if (stage_.empty()) stage_.resize(kStageBytes);
+  return stage_.data();
+}
+
+// The same order as gather().
+void FrameSender::advance(std::size_t bytes) {
+  queued_bytes_ -= bytes;
+  if (count_ > 0 && at(0).sent > 0) bytes -= advance_front(bytes);
+  const std::size_t control = std::min(bytes, control_.size() - control_at_);
+  control_at_ += control;
+  bytes -= control;
+  if (control_at_ == control_.size()) {
+    control_.clear();
+    control_at_ = 0;
+  }
+  while (bytes > 0) bytes -= advance_front(bytes);
+}
+
+std::size_t FrameSender::advance_front(std::size_t bytes) {
+  Slot& front = at(0);
+  const std::size_t count = std::min(bytes, front.bytes() - front.sent);
+  front.sent += count;
+  if (front.sent == front.bytes()) {
+    first_ = (first_ + 1) % ring_.size();
+    --count_;
+  }
+  return count;
+}
+
+}  // namespace r2ccl

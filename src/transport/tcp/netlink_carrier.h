@@ -1,0 +1,87 @@
+#pragma once
+// Carrier and address changes of NICs, from the kernel's routing socket (libnl). Only real interfaces are watched: a
+// NIC with a loopback address has no carrier.
+//
+// Failure    Where the routing socket is not allowed or there is none, watching is off and status() says so in one
+// sentence;
+//            paths are then judged by their sockets alone.
+
+#include <deque>
+#include <memory>
+#include <optional>
+#include <span>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "base/address.h"
+#include "topology/nic.h"
+#include "transport/link.h"
+#include "transport/tcp/poller.h"
+
+struct nl_sock;
+struct nl_msg;
+
+namespace r2ccl {
+
+// What is known about the carrier of each NIC. Pure; NetlinkCarrier feeds it.
+//
+//   up = the interface exists, is up, has a carrier (or nothing was heard yet), and has the NIC's address
+class CarrierBook final {
+ public:
+  static constexpr std::size_t kEventsMax = 1024;  // not fetched; beyond this the oldest is dropped
+
+  explicit CarrierBook(std::span<const Nic> nics);
+  void on_link(std::string_view interface, bool up);
+  void on_address(const Address& address, bool present);
+  std::optional<NicEvent> next_event();
+  bool empty() const { return entries_.empty(); }
+
+ private:
+  struct Entry {
+    NicId nic;
+    std::string interface;
+    Address address;
+    bool link_up = true;
+    bool has_address = true;
+    bool told_up = true;
+  };
+  void tell(Entry& entry);
+
+  std::vector<Entry> entries_;
+  std::deque<NicEvent> events_;
+};
+
+class NetlinkCarrier final : private ReadyHandler {
+ public:
+  static constexpr int kReadsPerStep = 64;
+
+  // Borrows the poller until destroyed.
+  NetlinkCarrier(Poller& poller, std::span<const Nic> nics);
+  ~NetlinkCarrier() override;
+  NetlinkCarrier(const NetlinkCarrier&) = delete;
+  NetlinkCarrier& operator=(const NetlinkCarrier&) = delete;
+
+  // Reads what the kernel said, bounded. True if there may be more.
+  bool step();
+  std::optional<NicEvent> next_event() { return book_.next_event(); }
+  const std::string& status() const { return status_; }  // empty: watching, or there is nothing to watch
+
+ private:
+  struct SocketDeleter {
+    void operator()(nl_sock* socket) const;
+  };
+  void open();
+  void ask_for_links();
+  void on_ready(std::uint32_t events) override;
+  static int on_message(nl_msg* message, void* self);
+
+  Poller& poller_;
+  Poller::Token token_ = Poller::kNoToken;
+  CarrierBook book_;
+  std::unique_ptr<nl_sock, SocketDeleter> socket_;
+  std::string status_;
+  bool readable_ = false;
+};
+
+}  // namespace r2ccl

@@ -1,0 +1,59 @@
+#pragma once
+// One epoll: who is ready, and sleeping until somebody is.
+//
+// Readiness is edge-triggered: a handler is told once and remembers it until the kernel says EAGAIN. A removed handler
+// is never told again, whatever is still under way for it.
+//
+// Threads    wake() from any thread; wait() changes nothing, so it may run beside dispatch(); the rest from the driver.
+
+#include <atomic>
+#include <cstdint>
+#include <vector>
+
+#include "base/result.h"
+#include "base/time.h"
+#include "transport/tcp/socket.h"
+
+namespace r2ccl {
+
+class ReadyHandler {
+ public:
+  virtual ~ReadyHandler() = default;
+  virtual void on_ready(std::uint32_t events) = 0;  // EPOLL… bits; must not add or remove handlers
+};
+
+class Poller final {
+ public:
+  using Token = std::uint64_t;
+  static constexpr Token kNoToken = 0;
+  static constexpr int kEventsPerStep = 256;
+
+  Status open();
+
+  // 0 or an errno. The handler is borrowed until remove().
+  int add(int fd, std::uint32_t events, ReadyHandler& handler, Token& token);
+  void remove(int fd, Token& token);  // sets the token to kNoToken; nothing to do when it is
+
+  // Tells handlers what became ready, at most kEventsPerStep of them. True if any.
+  bool dispatch();
+
+  // Sleeps until dispatch() would find something, until `until`, or until wake(). What woke it stays in the epoll for
+  // the next dispatch(). Work that was left undone on purpose is announced by set_unfinished(): then there is no sleep.
+  void wait(Instant now, Instant until);
+  void wake();
+  void set_unfinished(bool unfinished) { unfinished_.store(unfinished, std::memory_order_relaxed); }
+
+ private:
+  // Tokens are (generation, slot): an event fetched for a slot that was given away since is recognised and dropped.
+  struct Slot {
+    ReadyHandler* handler = nullptr;
+    std::uint32_t generation = 1;
+  };
+  Fd epoll_;
+  Fd wake_;
+  std::vector<Slot> slots_;
+  std::vector<std::uint32_t> free_slots_;
+  std::atomic<bool> unfinished_ = false;
+};
+
+}  // namespace r2ccl

@@ -1,0 +1,85 @@
+#pragma once
+// The system calls a TCP socket needs, each with one meaning. No state beyond the descriptor.
+
+#include <sys/socket.h>
+
+#include <cstdint>
+#include <string>
+#include <utility>
+
+#include "base/address.h"
+#include "base/result.h"
+#include "base/time.h"
+#include "topology/nic.h"
+#include "topology/path.h"
+
+namespace r2ccl {
+
+struct TcpConfig {
+  int send_buffer_bytes = 0;     // SO_SNDBUF; 0 = the kernel tunes it
+  int receive_buffer_bytes = 0;  // SO_RCVBUF; 0 = the kernel tunes it
+  // Unsent bytes the kernel takes beyond what is in flight. More only makes control frames wait behind bulk data.
+  int not_sent_low_water_bytes = 128 * 1024;
+  // Longest delay of an acknowledgement where the kernel lets us choose (Linux 6.15). Its default of 40 ms is longer
+  // than the silence after which a path becomes suspect: measured, a stopped reader acknowledged its last segments 42
+  // ms late.
+  Duration ack_delay_max = 5ms;
+};
+
+// Owns a descriptor.
+class Fd final {
+ public:
+  Fd() = default;
+  explicit Fd(int fd) : fd_(fd) {}
+  Fd(Fd&& other) noexcept : fd_(std::exchange(other.fd_, -1)) {}
+  Fd& operator=(Fd&& other) noexcept {
+    if (this != &other) {
+      reset();
+      fd_ = std::exchange(other.fd_, -1);
+    }
+    return *this;
+  }
+  ~Fd() { reset(); }
+
+  int get() const { return fd_; }
+  explicit operator bool() const { return fd_ >= 0; }
+  void reset();
+
+ private:
+  int fd_ = -1;
+};
+
+struct SocketAddress {
+  sockaddr_storage storage{};
+  socklen_t length = 0;
+  const sockaddr* get() const { return reinterpret_cast<const sockaddr*>(&storage); }
+};
+
+// `device` names the interface of a link-local IPv6 address; ignored otherwise.
+SocketAddress to_socket_address(const Address& address, const std::string& device);
+Address from_socket_address(const sockaddr_storage& storage);
+Address local_address(int fd);
+Address remote_address(int fd);
+
+bool is_loopback(const Address& address);
+
+// What an errno of a data socket says about the path.
+Cause cause_of(int error_number);
+// "connect to 10.0.0.1:5000: Connection refused"
+std::string describe(const std::string& what, int error_number);
+
+// The next functions return 0 or an errno.
+int open_socket(const Nic& nic, Fd& out);                 // non-blocking, close on exec, bound to the interface if real
+int bind_to(int fd, const Nic& nic, std::uint16_t port);  // to the NIC's address
+int tune_stream(int fd, const TcpConfig& config);         // options of a connection
+void tune_buffers(int fd, const TcpConfig& config);       // must precede connect() and listen()
+int pending_error(int fd);                                // SO_ERROR
+
+// From now on every packet that arrives for the socket is dropped before TCP sees it, acknowledgements included; no
+// privilege needed. Inherited by the connections a listener accepts.
+bool set_drop_filter(int fd, bool on);
+
+// Closing sends a reset and nothing lingers.
+void close_with_reset(Fd fd);
+
+}  // namespace r2ccl
