@@ -30,6 +30,7 @@ Result<std::uint64_t> Inbox::receive(StreamKey key, MemoryRef memory, std::uint6
   } else {
     message.tag = tag;
     new_credits_.push_back({key.group, key.stream, sequence, memory.length, tag});
+    credit_urgent_ |= memory.length > limits_.copy_bytes_max;
   }
   return sequence;
 }
@@ -163,6 +164,15 @@ void Inbox::on_copy_failed(const DataBody& body) {
 }
 
 // ---- what the other end must be told -------------------------------------------------------------------------
+
+std::vector<CreditEntry> Inbox::take_new_credits() {
+  credit_urgent_ = false;
+  std::erase_if(new_credits_, [this](const CreditEntry& credit) {
+    const Stream& stream = streams_.at({credit.group, credit.stream});
+    return credit.sequence < stream.first_sequence || stream.messages[credit.sequence - stream.first_sequence].begun;
+  });
+  return std::exchange(new_credits_, {});
+}
 
 std::vector<CreditEntry> Inbox::all_credits() const {
   std::vector<CreditEntry> credits;

@@ -57,7 +57,10 @@ class Inbox final {
   // ---- what the other end must be told ----
   const IntervalSet& have() const { return have_; }
   std::uint64_t eager_released() const { return eager_released_; }
-  std::vector<CreditEntry> take_new_credits() { return std::exchange(new_credits_, {}); }
+  // Credit for what small messages may travel without can wait a little: most of it is not needed any more by then.
+  bool has_new_credits() const { return !new_credits_.empty(); }
+  bool credit_urgent() const { return credit_urgent_; }
+  std::vector<CreditEntry> take_new_credits();
   std::vector<CreditEntry> all_credits() const;  // of every receive that is not complete
   std::vector<CopyName> failed_copies() const;
   std::vector<CopyName> take_new_failures() { return std::exchange(new_failures_, {}); }
@@ -103,6 +106,7 @@ class Inbox final {
   std::set<std::pair<ChunkId, std::uint16_t>> failed_;  // copies that did not land
   std::vector<CopyName> new_failures_;
   std::vector<CreditEntry> new_credits_;
+  bool credit_urgent_ = false;
   std::uint64_t eager_released_ = 0;
   std::uint64_t eager_held_ = 0;
   std::size_t unreceipted_ = 0;

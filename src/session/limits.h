@@ -27,7 +27,8 @@ struct SessionLimits {
   Duration notice_repeat = 20ms;                   // PATH_DOWN again until FENCED comes
   Duration all_silent_reconnect = 1s;              // all paths silent: try fresh connections beside the old ones
   Duration no_path_retry = 100ms;
-  Duration receipt_delay = 200us;                  // of small messages, so that receipts ride on data going back
+  int refusals_max = 3;                            // in a row on every path, and control gone: the process is dead
+  Duration state_delay = 200us;                    // of receipts and credit for small messages, to ride on data or become needless
   std::size_t receipt_chunks = 16;                 // or after that many
   int corrupt_payloads_max = 3;                    // in corrupt_window: probation
   Duration corrupt_window = 10s;

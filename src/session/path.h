@@ -65,7 +65,7 @@ struct Path {
   std::unique_ptr<Link> link;
   std::unique_ptr<Link> opening;
   bool open_sent = false;
-  bool refused = false;  // the last attempt found nobody listening
+  int refusals = 0;      // attempts in a row that found nobody listening; one alone may be a flipped bit in the handshake
   Epoch proposed;
   Instant last_attempt{};
 

@@ -22,6 +22,7 @@ Session::~Session() = default;
 // ---- streams and messages ------------------------------------------------------------------------------------
 
 void Session::join(GroupId group, const Secret& secret) {
+  stirred_ = true;
   if (state_ != SessionState::kActive || groups_.contains(group)) return;
   groups_[group] = {secret, false};
   outbox_.open_group(group);
@@ -33,6 +34,7 @@ void Session::join(GroupId group, const Secret& secret) {
 Result<std::uint64_t> Session::send(GroupId group, StreamId stream, MemoryRef memory, std::uint64_t tag, std::uint64_t token) {
   if (state_ == SessionState::kPeerDown || state_ == SessionState::kFinished) return std::unexpected(end_);
   if (state_ == SessionState::kFinishing) return fail(Fault::kMisuse, "send after finish");
+  stirred_ = true;
   auto sequence = outbox_.send({group, stream}, memory, tag, token);
   if (sequence) ++telemetry_.counters.messages_sent;
   harvest();
@@ -41,12 +43,14 @@ Result<std::uint64_t> Session::send(GroupId group, StreamId stream, MemoryRef me
 
 Result<std::uint64_t> Session::receive(GroupId group, StreamId stream, MemoryRef memory, std::uint64_t tag, std::uint64_t token) {
   if (state_ == SessionState::kPeerDown || state_ == SessionState::kFinished) return std::unexpected(end_);
+  stirred_ = true;
   auto sequence = inbox_.receive({group, stream}, memory, tag, token);
   harvest();
   return sequence;
 }
 
 void Session::abort(GroupId group) {
+  stirred_ = true;
   if (groups_.erase(group) == 0) return;
   for (const auto& path : paths_)
     if (path->landing && path->landing_group == group && path->link) path->link->discard_rest();
@@ -104,6 +108,11 @@ Turn Session::step(Instant now) {
     }
     step_opening(*path);
   }
+  // Nothing came, nothing was asked for and no time is up: the usual turn of a driver that spins.
+  if (!turn.moved && !std::exchange(stirred_, false) && deferred_.empty() && now < next_timer_) {
+    turn.next = next_timer_;
+    return turn;
+  }
   run_deferred();
   run_timers();
   if (state_ == SessionState::kPeerDown || state_ == SessionState::kFinished) return turn;
@@ -118,11 +127,12 @@ Turn Session::step(Instant now) {
   }
   harvest();
   turn.moved |= !deferred_.empty() || completions_.size() != had;
-  turn.next = next_deadline();
+  turn.next = next_timer_ = next_deadline();
   return turn;
 }
 
 void Session::accept(std::unique_ptr<Link> link, Instant now) {
+  stirred_ = true;
   now_ = now;
   Path* path = add_path(link->hello().path);
   if (path == nullptr || connector_ || peer_bye_ || !wanted(*path) || state_ == SessionState::kPeerDown || state_ == SessionState::kFinished) {
@@ -134,26 +144,28 @@ void Session::accept(std::unique_ptr<Link> link, Instant now) {
 }
 
 void Session::on_notice(ByteView bytes, Instant now) {
+  stirred_ = true;
   now_ = now;
   if (bytes.empty()) return;
   const auto type = static_cast<FrameType>(bytes[0]);
   const bool allowed = type == FrameType::kPathDown || type == FrameType::kFenced || type == FrameType::kGroupEnd || type == FrameType::kNicState;
   if (!allowed || !on_control(type, bytes.subspan(1))) {
     ++telemetry_.counters.refused_frames;
-    return;
   }
-  last_heard_ = std::max(last_heard_, now);
+  // No sign of life in the sense of the peer time-out: that one asks for a path.
 }
 
-void Session::on_control_gone() { control_gone_ = true; }
+void Session::on_control_gone() { control_gone_ = stirred_ = true; }
 void Session::on_control_back() { control_gone_ = false; }
 
 void Session::on_nic_event(const NicEvent& event, Instant now) {
+  stirred_ = true;
   now_ = now;
   const auto found = nics_here_.find(event.nic);
   if (found == nics_here_.end() || found->second.carrier == event.up) return;
   found->second.carrier = event.up;
-  full_state_due_ = true;
+  ++found->second.version;
+  full_state_due_ = nic_news_ = true;
   for (const auto& path : paths_) {
     if (path->here != event.nic) continue;
     if (event.up)
@@ -166,22 +178,27 @@ void Session::on_nic_event(const NicEvent& event, Instant now) {
 // ---- maintenance ---------------------------------------------------------------------------------------------
 
 void Session::drain(NicId nic, Instant now) {
+  stirred_ = true;
   now_ = now;
   const auto found = nics_here_.find(nic);
   if (found == nics_here_.end() || std::exchange(found->second.drained, true)) return;
-  full_state_due_ = true;
+  ++found->second.version;
+  full_state_due_ = nic_news_ = true;
 }
 
 void Session::undrain(NicId nic, Instant now) {
+  stirred_ = true;
   now_ = now;
   const auto found = nics_here_.find(nic);
   if (found == nics_here_.end() || !std::exchange(found->second.drained, false)) return;
-  full_state_due_ = true;
+  ++found->second.version;
+  full_state_due_ = nic_news_ = true;
   for (const auto& path : paths_)
     if (path->here == nic) path->peer_idle = path->idle_told = false, path->comeback.on_hint(now);
 }
 
 void Session::finish(Instant now) {
+  stirred_ = true;
   now_ = now;
   if (state_ == SessionState::kActive) state_ = SessionState::kFinishing;
 }

@@ -123,6 +123,7 @@ class Session final : private FrameSink {
   struct NicView {
     bool carrier = true;
     bool drained = false;
+    std::uint32_t version = 0;
   };
 
   // frames (session_frames.cc)
@@ -172,12 +173,16 @@ class Session final : private FrameSink {
   bool transmit(Path& path, OutChunk& chunk, SendReason reason);
   void hedge(Path& path);
   void flush_state();
+  void send_receipt(Path& path);
   void send_full_state(Path& path);
+  void send_nic_notice();
+  std::vector<NicStateEntry> nic_state() const;
   void send_list_state(Path& path, std::vector<CreditEntry> credits, std::vector<CopyName> failures);
   void send_join(Path& path, GroupId group, const Group& state);
   bool post(Path& path, FrameType type, ByteView body);
   Path* control_path();
   bool any_live() const;
+  bool any_healthy() const;  // open and not suspect
 
   void harvest();
   void end(SessionState state, Error error);
@@ -196,6 +201,8 @@ class Session final : private FrameSink {
   Error end_{Fault::kBug, ""};
   Instant now_{};
   bool started_ = false;
+  bool stirred_ = true;   // something was asked for since the last turn
+  Instant next_timer_{};  // when the next turn has work although nothing comes
   std::vector<std::unique_ptr<Path>> paths_;  // by id
   bool cross_paths_made_ = false;
   Path* reading_ = nullptr;     // whose link is inside step()
@@ -216,8 +223,10 @@ class Session final : private FrameSink {
   Bytes body_;
 
   bool full_state_due_ = false;
+  bool nic_news_ = false;  // a NIC here was drained, undrained, or changed its carrier
+  Instant next_nic_notice_{};
   bool group_joined_ = false;  // since the last full state
-  Instant receipt_due_ = kNever;
+  Instant state_due_ = kNever;
   Instant last_heard_{};
   bool control_gone_ = false;
   bool peer_bye_ = false;

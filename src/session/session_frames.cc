@@ -170,9 +170,9 @@ void Session::on_join(const JoinBody& body) {
 void Session::on_nic_state(const std::vector<NicStateEntry>& nics) {
   for (const NicStateEntry& entry : nics) {
     const auto found = nics_there_.find(entry.nic);
-    if (found == nics_there_.end()) continue;
+    if (found == nics_there_.end() || entry.version < found->second.version) continue;
     const bool returned = (entry.carrier && !found->second.carrier) || (!entry.drained && found->second.drained);
-    found->second = {entry.carrier, entry.drained};
+    found->second = {entry.carrier, entry.drained, entry.version};
     if (!returned) continue;
     for (const auto& path : paths_)
       if (path->there == entry.nic) path->peer_idle = path->idle_told = false, path->comeback.on_hint(now_);

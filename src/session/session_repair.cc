@@ -93,6 +93,9 @@ void Session::run_one(Deferred& input) {
 // This end's half: stop using the path, take what has already arrived, close, and say what is here.
 void Session::fence(Path& path, Cause cause, Cause peer_cause) {
   R2CCL_ASSERT(path.link != nullptr, "only an open path is fenced");
+  // The other end closed a path that is being drained after this one had said that nothing is under way: as planned.
+  const bool ended = cause == Cause::kReset || cause == Cause::kClosed;
+  if (ended && !wanted(path) && path.idle_told) cause = Cause::kDrained;
   path.last_cause = cause;
   path.down_since = now_;
   ++telemetry_.counters.paths_down;
@@ -214,11 +217,11 @@ void Session::step_opening(Path& path) {
   if (!path.opening) return;
   const LinkState state = path.opening->state();
   if (state == LinkState::kDown || now_ - path.last_attempt > config_.limits.open_timeout) {
-    path.refused = path.opening->cause() == Cause::kRefused;
+    path.refusals = path.opening->cause() == Cause::kRefused ? path.refusals + 1 : 0;
     return drop_opening(path);
   }
   if (state != LinkState::kUp) return;
-  path.refused = false;
+  path.refusals = 0;
   if (path.opening->hello().purpose == Purpose::kProbe) return drop_opening(path);
   if (!connector_ || path.open_sent) return;
   if (path.link) fence(path, Cause::kReplaced);

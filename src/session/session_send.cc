@@ -111,18 +111,42 @@ void Session::hedge(Path& path) {
 // ---- state ---------------------------------------------------------------------------------------------------
 
 void Session::flush_state() {
-  if (inbox_.unreceipted() != 0 && receipt_due_ == kNever) receipt_due_ = now_ + config_.limits.receipt_delay;
+  const bool something = inbox_.unreceipted() != 0 || inbox_.has_new_credits();
+  if (something && state_due_ == kNever) state_due_ = now_ + config_.limits.state_delay;
   Path* path = control_path();
+  if (!any_healthy()) send_nic_notice();
   if (path == nullptr) return;
   if (full_state_due_) return send_full_state(*path);
-  std::vector<CreditEntry> credits = inbox_.take_new_credits();
+  const bool due = now_ >= state_due_;
+  std::vector<CreditEntry> credits;
+  if (due || inbox_.credit_urgent()) credits = inbox_.take_new_credits();
   std::erase_if(credits, [this](const CreditEntry& credit) { return !groups_.at(credit.group).joined; });
   send_list_state(*path, std::move(credits), inbox_.take_new_failures());
-  const bool due = inbox_.receipt_urgent() || inbox_.unreceipted() >= config_.limits.receipt_chunks || now_ >= receipt_due_;
-  if (inbox_.unreceipted() == 0 || !due) return;
-  if (!post(*path, FrameType::kReceipt, encode(ReceiptBody{inbox_.eager_released(), inbox_.have()}))) full_state_due_ = true;
+  if (due || inbox_.receipt_urgent() || inbox_.unreceipted() >= config_.limits.receipt_chunks) send_receipt(*path);
+  if (inbox_.unreceipted() == 0 && !inbox_.has_new_credits()) state_due_ = kNever;
+}
+
+void Session::send_receipt(Path& path) {
+  if (inbox_.unreceipted() == 0) return;
+  if (!post(path, FrameType::kReceipt, encode(ReceiptBody{inbox_.eager_released(), inbox_.have()}))) full_state_due_ = true;
   inbox_.on_receipt_sent();
-  receipt_due_ = kNever;
+}
+
+// With no good path left the control network says which NICs may be used: an undrained NIC would otherwise never be tried again.
+void Session::send_nic_notice() {
+  if (!nic_news_ || now_ < next_nic_notice_) return;
+  next_nic_notice_ = now_ + config_.limits.no_path_retry;
+  Bytes notice{static_cast<std::byte>(FrameType::kNicState)};
+  const Bytes body = encode(nic_state());
+  notice.insert(notice.end(), body.begin(), body.end());
+  notices_.send_notice(peer_.process, notice);
+  ++telemetry_.counters.notices_sent;
+}
+
+std::vector<NicStateEntry> Session::nic_state() const {
+  std::vector<NicStateEntry> nics;
+  for (const auto& [nic, view] : nics_here_) nics.push_back({nic, view.version, view.carrier, view.drained});
+  return nics;
 }
 
 // Everything the other end must know, whatever it may have missed.
@@ -131,9 +155,7 @@ void Session::send_full_state(Path& path) {
   for (const auto& [group, state] : groups_) send_join(path, group, state);
   for (const GroupId group : ended_groups_)
     if (!post(path, FrameType::kGroupEnd, encode(group))) full_state_due_ = true;
-  std::vector<NicStateEntry> nics;
-  for (const auto& [nic, view] : nics_here_) nics.push_back({nic, view.carrier, view.drained});
-  if (!post(path, FrameType::kNicState, encode(nics))) full_state_due_ = true;
+  if (!post(path, FrameType::kNicState, encode(nic_state()))) full_state_due_ = true;
   for (const auto& other : paths_)
     if (other->idle_told && other->link) post(path, FrameType::kPathIdle, encode(PathIdleBody{other->id, other->epoch}));
 
@@ -145,7 +167,7 @@ void Session::send_full_state(Path& path) {
   send_list_state(path, std::move(credits), inbox_.failed_copies());
   if (!post(path, FrameType::kReceipt, encode(ReceiptBody{inbox_.eager_released(), inbox_.have()}))) full_state_due_ = true;
   inbox_.on_receipt_sent();
-  receipt_due_ = kNever;
+  state_due_ = kNever;
   if (bye_sent_) post(path, FrameType::kBye, {});
 }
 

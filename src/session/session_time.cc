@@ -12,6 +12,10 @@ bool Session::any_live() const {
   return std::any_of(paths_.begin(), paths_.end(), [](const auto& path) { return path->link != nullptr; });
 }
 
+bool Session::any_healthy() const {
+  return std::any_of(paths_.begin(), paths_.end(), [](const auto& path) { return path->link && path->state != PathState::kSuspect; });
+}
+
 void Session::run_timers() {
   const bool live = any_live();
   bool trusted = std::any_of(paths_.begin(), paths_.end(),
@@ -89,9 +93,9 @@ void Session::judge_peer() {
     if (now_ - last_heard_ < config_.limits.peer_timeout) return;
   } else {
     if (peer_bye_) return end(SessionState::kFinished, {Fault::kPeerDown, fmt::format("rank {} has left", peer_.rank)});
-    const bool nobody = control_gone_ && !paths_.empty() &&
-                        std::all_of(paths_.begin(), paths_.end(), [](const auto& path) { return path->refused || !path->is_rail(); }) &&
-                        std::any_of(paths_.begin(), paths_.end(), [](const auto& path) { return path->refused; });
+    const auto refused = [this](const auto& path) { return path->refusals >= config_.limits.refusals_max; };
+    const bool nobody = control_gone_ && std::any_of(paths_.begin(), paths_.end(), refused) &&
+                        std::all_of(paths_.begin(), paths_.end(), [&](const auto& path) { return refused(path) || !path->is_rail(); });
     if (nobody) return end(SessionState::kPeerDown, {Fault::kPeerDown, fmt::format("rank {} ({}): its process is gone", peer_.rank, peer_.host)});
     if (now_ - last_heard_ < config_.limits.peer_timeout) return;
   }
@@ -115,7 +119,7 @@ void Session::run_finish() {
 
 Instant Session::next_deadline() const {
   const bool live = any_live();
-  Instant next = live ? std::min(receipt_due_, bye_deadline_) : bye_deadline_;  // without a path a receipt has nowhere to go
+  Instant next = live ? std::min(state_due_, bye_deadline_) : bye_deadline_;  // without a path a receipt has nowhere to go
   for (const auto& owner : paths_) {
     const Path& path = *owner;
     if (path.link) {
@@ -131,6 +135,7 @@ Instant Session::next_deadline() const {
       if (!connector_ && !live && control_gone_) next = std::min(next, path.last_attempt + config_.limits.no_path_retry);
     }
   }
+  if (nic_news_ && !any_healthy()) next = std::min(next, std::max(next_nic_notice_, now_));
   return std::min(next, last_heard_ + config_.limits.peer_timeout);
 }
 

@@ -10,6 +10,7 @@ std::uint64_t in_flight_max(const StripeCandidate& path, const SessionLimits& li
 }
 
 std::optional<std::size_t> choose_path(std::span<const StripeCandidate> paths, std::uint32_t bytes, const SessionLimits& limits, Instant now) {
+  constexpr double kResolution = 20e-6;  // seconds; closer finishes count as equal, so that small messages stay on one path
   std::optional<std::size_t> best;
   double best_finish = 0;
   for (std::size_t i = 0; i < paths.size(); ++i) {
@@ -17,7 +18,7 @@ std::optional<std::size_t> choose_path(std::span<const StripeCandidate> paths, s
     const bool avoided = paths.size() > 1 && path.in_flight_bytes == 0 && now - path.last_chunk >= limits.avoided_path_chunk;
     if (avoided && bytes != 0) return i;
     const double finish = static_cast<double>(path.in_flight_bytes + bytes) / path.rate_bytes_s * path.distance_weight;
-    if (!best || finish < best_finish) best = i, best_finish = finish;
+    if (!best || finish + kResolution < best_finish) best = i, best_finish = finish;
   }
   if (!best) return std::nullopt;
   const StripeCandidate& chosen = paths[*best];

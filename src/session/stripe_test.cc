@@ -25,7 +25,7 @@ TEST(Stripe, TakesThePathThatFinishesFirst) {
 
 TEST(Stripe, TiesGoToTheLowerIndexAndDistanceCounts) {
   EXPECT_EQ(choose_path(std::vector{path(1e8, 0), path(1e8, 0)}, 1000, kLimits, kNow), 0u);
-  EXPECT_EQ(choose_path(std::vector{path(1e8, 0, 1.15), path(1e8, 0, 1.0)}, 1000, kLimits, kNow), 1u);
+  EXPECT_EQ(choose_path(std::vector{path(1e8, 0, 1.15), path(1e8, 0, 1.0)}, 100'000, kLimits, kNow), 1u);
 }
 
 TEST(Stripe, WaitsForTheFastPathRatherThanUseASlowOne) {

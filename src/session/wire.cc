@@ -224,6 +224,7 @@ std::optional<GroupId> decode(ByteView bytes) {
 Bytes encode(std::span<const NicStateEntry> nics) {
   return encode_list(nics, [](Writer& out, const NicStateEntry& n) {
     out.put(n.nic.value);
+    out.put(n.version);
     out.put(static_cast<std::uint8_t>((n.carrier ? 1 : 0) | (n.drained ? 2 : 0)));
   });
 }
@@ -233,6 +234,7 @@ std::optional<std::vector<NicStateEntry>> decode(ByteView bytes) {
   return decode_list<NicStateEntry>(bytes, [](Reader& in) {
     NicStateEntry n;
     n.nic = {in.get<std::uint8_t>()};
+    n.version = in.get<std::uint32_t>();
     const auto bits = in.get<std::uint8_t>();
     n.carrier = (bits & 1) != 0;
     n.drained = (bits & 2) != 0;

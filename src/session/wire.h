@@ -97,6 +97,7 @@ Proof join_proof(const Secret& secret, GroupId group, ProcessId from, ProcessId 
 
 struct NicStateEntry {
   NicId nic;
+  std::uint32_t version = 0;  // counts its changes: news of two channels may overtake each other
   bool carrier = true;
   bool drained = false;
 };

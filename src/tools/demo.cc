@@ -3,6 +3,7 @@
 #include <fmt/format.h>
 
 #include <algorithm>
+#include <set>
 
 #include "base/units.h"
 #include "env/settings.h"
@@ -124,10 +125,10 @@ class Demo final {
       if (!report.is_object()) return fail(Fault::kBug, fmt::format("server {} said '{}'", rank, *line));
       if (report.contains("error"))
         return fail(Fault::kPeerDown, fmt::format("server {}: {}", rank, report["error"].get<std::string>()));
-      finished_ += report.contains("totals") ? 1 : 0;
+      if (report.contains("totals")) finished_.insert(rank);
       story.on_report(static_cast<std::uint32_t>(rank), report);
     }
-    if (channel.closed() && finished_ < children_.count())
+    if (channel.closed() && !finished_.contains(rank))
       return fail(Fault::kPeerDown, fmt::format("server {} ended without a word", rank));
     return {};
   }
@@ -147,7 +148,7 @@ class Demo final {
   const bool quiet_;
   Children children_;
   Instant start_{};
-  std::size_t finished_ = 0;
+  std::set<std::size_t> finished_;  // said everything
 };
 
 Result<int> run(const Options& options, const Context& context) {

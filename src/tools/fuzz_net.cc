@@ -137,7 +137,7 @@ Caught catch_rule(const sim::NamedRules& broken, const Options& options, Console
         sim::fuzz(options.first() + caught.tried, batch, static_cast<unsigned>(options.threads), broken.rules);
     if (!summary.failed.empty()) {
       caught.failure = summary.failed.front();
-      caught.failure->replay += fmt::format(" --break '{}'", broken.name);
+      caught.failure->replay += fmt::format(" --break \"{}\"", broken.name);
       caught.tried = caught.failure->seed - options.first() + 1;
       return caught;
     }
@@ -147,14 +147,15 @@ Caught catch_rule(const sim::NamedRules& broken, const Options& options, Console
   return caught;
 }
 
-void print_caught(const Caught& caught, Console& console) {
+void print_caught(const Caught& caught, std::uint64_t of, Console& console) {
   if (!caught.failure) {
     console.line(
         fmt::format("{}  {} in {} seeds", console.paint(Colour::kRed, "not caught"), caught.rule, caught.tried));
     return;
   }
-  console.line(fmt::format("{}  {} after {} seeds: {}", console.paint(Colour::kGreen, "caught"), caught.rule,
-                           caught.tried, caught.failure->violations.empty() ? "" : caught.failure->violations.front()));
+  console.line(fmt::format("{}  {} by seed {} of {}: {}", console.paint(Colour::kGreen, "caught"), caught.rule,
+                           caught.tried, of,
+                           caught.failure->violations.empty() ? "" : caught.failure->violations.front()));
   console.line(console.paint(Colour::kDim, fmt::format("        replay: {}", caught.failure->replay)));
 }
 
@@ -176,7 +177,7 @@ Result<int> run_broken(const Options& options, Console& console) {
   for (const sim::NamedRules& rule : *rules) {
     const Caught caught = catch_rule(rule, options, console);
     all_caught &= caught.failure.has_value();
-    options.json ? rows.push_back(caught_json(caught)) : print_caught(caught, console);
+    options.json ? rows.push_back(caught_json(caught)) : print_caught(caught, options.count(), console);
   }
   if (options.json) console.line(nlohmann::ordered_json{{"broken", rows}}.dump());
   return all_caught ? kExitOk : kExitFailed;

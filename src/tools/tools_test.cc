@@ -1,3 +1,4 @@
+#include <fmt/format.h>
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
@@ -89,7 +90,7 @@ TEST(CommandLine, AMisspeltSettingIsRefusedByEveryCommandThatReadsThem) {
 }
 
 TEST(SettingsCommand, ListsDefaultsAndShowsWhatTheEnvironmentChanges) {
-  EXPECT_THAT(run({"settings"}).out, HasSubstr("R2CCL_PEER_TIMEOUT  60s"));
+  EXPECT_THAT(run({"settings"}).out, HasSubstr("R2CCL_PEER_TIMEOUT   60s"));
   const Ran changed = run({"settings", "--json"}, {"R2CCL_PEER_TIMEOUT=5s"});
   const Json rows = Json::parse(changed.out).at("settings");
   const auto row = std::ranges::find_if(rows, [](const Json& r) { return r.at("name") == "R2CCL_PEER_TIMEOUT"; });

@@ -22,7 +22,6 @@ const std::uint64_t* Referee::fence_clock(const End& end, const PathEpoch& copy)
 
 void Referee::on_event(std::size_t process, std::size_t peer, const Event& event) {
   ++clock_;
-  last_event_ = event.at;
   End& here = end(process, peer);
   End& there = end(peer, process);
   const std::string who = fmt::format("process {} towards {}", process, peer);
@@ -46,7 +45,7 @@ void Referee::on_event(std::size_t process, std::size_t peer, const Event& event
       return;
     case EventKind::kPathDown:
       if (finishing_) return;
-      if (scenario_.calm)
+      if (scenario_.calm && !(scenario_.drains() && (event.cause == Cause::kDrained || event.cause == Cause::kTold)))
         violation(fmt::format("{}: path {} went down ({}) although nothing was wrong", who, r2ccl::to_text(event.path),
                               r2ccl::to_text(event.cause)));
       if (scenario_.never_silent && event.cause == Cause::kSilent)
@@ -74,6 +73,8 @@ void Referee::on_copy(const std::string& who, End& here, End& there, const Event
   if (here.fenced.contains(copy))
     violation(fmt::format("{}: chunk {} went out on path {} epoch {} after that end had fenced it", who, event.number,
                           r2ccl::to_text(event.path), event.epoch.value));
+  if (event.kind == EventKind::kChunkReplayed && scenario_.calm)
+    violation(fmt::format("{}: chunk {} was replayed although nothing was wrong", who, event.number));
   if (event.kind == EventKind::kChunkReplayed) check_replay(who, chunk, there, event);
   chunk.copies.push_back(copy);
 }
@@ -91,8 +92,8 @@ void Referee::check_replay(const std::string& who, const Chunk& chunk, End& ther
   if (!lost_behind_fence)
     violation(fmt::format("{}: chunk {} was replayed although no path it took was fenced by the receiver without it",
                           who, event.number));
-  // A copy with a corrupt payload is void on a path that lives on.
-  if (copy_alive && !scenario_.corrupting)
+  // A copy that came corrupt, or whose group was aborted before it went out, is void although its path lives on.
+  if (copy_alive && !scenario_.corrupting && !scenario_.aborts(1))
     violation(fmt::format("{}: chunk {} was replayed although a copy was on a path the receiver had not fenced", who,
                           event.number));
 }

@@ -32,7 +32,6 @@ class Referee final {
 
   std::size_t fences() const { return fences_; }
   bool peer_down(std::size_t process, std::size_t peer) const;
-  Instant last_event() const { return last_event_; }
 
  private:
   struct PathEpoch {
@@ -65,7 +64,6 @@ class Referee final {
   std::uint64_t clock_ = 0;  // counts events, so that "before" means something within one instant
   std::size_t fences_ = 0;
   bool finishing_ = false;
-  Instant last_event_{};
 };
 
 }  // namespace r2ccl::sim

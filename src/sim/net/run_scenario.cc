@@ -13,7 +13,8 @@ constexpr Duration kReadyWithin = 15s;     // rendezvous, after the last fault h
 constexpr Duration kCompleteWithin = 12s;  // every message, after the last fault has healed
 constexpr Duration kToldWithin = 4s;       // a death, beyond the peer time-out
 constexpr Duration kAftermath = 300ms;     // late frames may still come
-constexpr Duration kFinishWithin = 5s;
+constexpr Duration kFinishWithin =
+    3s;  // beyond the peer time-out: the other end may be gone before the last receipt came through
 constexpr std::uint64_t kEventsMax = 3'000'000;  // a run needs thousands
 
 // One run from rendezvous to farewell.
@@ -36,6 +37,7 @@ class Run {
 
  private:
   void on_process_fault(const PlannedFault& fault);
+  void start_faults();
   bool rendezvous();
   void exchange();
   void farewell();
@@ -67,6 +69,11 @@ void Run::on_process_fault(const PlannedFault& fault) {
   workload_.on_process_dead(fault.nic.server);
 }
 
+void Run::start_faults() {
+  driver_.start();
+  for (const auto& process : processes_) process->set_fault_driver(&driver_);
+}
+
 bool Run::rendezvous() {
   std::vector<ProcessId> ids;
   for (const auto& process : processes_) ids.push_back(process->id());
@@ -82,7 +89,9 @@ bool Run::rendezvous() {
       if (std::ranges::all_of(processes_, [](const auto& one) { return one->ready(); })) world_.stop();
     });
   }
-  if (!world_.run_until(world_.now() + kReadyWithin)) return true;
+  if (scenario_.early_faults) start_faults();
+  const Duration faults = scenario_.early_faults ? scenario_.plan.quiet_by() : Duration{};
+  if (!world_.run_until(world_.now() + kReadyWithin + faults)) return true;
   referee_.violation("the processes did not find each other in time");
   return false;
 }
@@ -104,9 +113,8 @@ bool Run::everything_settled() const {
 
 void Run::exchange() {
   start_ = world_.now();
-  driver_.start();
+  if (!scenario_.early_faults) start_faults();
   for (const auto& process : processes_) {
-    process->set_fault_driver(&driver_);
     process->begin(start_);
     process->set_on_turn([this] {
       if (everything_settled() || !referee_.violations().empty()) world_.stop();
@@ -117,6 +125,7 @@ void Run::exchange() {
       scenario_.plan.lethal() ? scenario_.session.limits.peer_timeout + kToldWithin : kCompleteWithin;
   Duration last{};
   for (const PlannedMessage& message : scenario_.messages) last = std::max({last, message.send_at, message.receive_at});
+  for (const PlannedAction& action : scenario_.actions) last = std::max(last, action.at);
   world_.run_until(start_ + std::max(scenario_.plan.quiet_by(), last) + patience);
   if (!everything_settled()) {
     if (!told_of_deaths()) referee_.violation("somebody was not told of a peer's death in time");
@@ -148,7 +157,7 @@ void Run::farewell() {
       if (all_finished()) world_.stop();
     });
   }
-  world_.run_until(world_.now() + kFinishWithin + scenario_.plan.quiet_by());
+  world_.run_until(world_.now() + scenario_.session.limits.peer_timeout + kFinishWithin + scenario_.plan.quiet_by());
   if (!all_finished()) referee_.violation("finish did not end in time");
 }
 

@@ -1,5 +1,7 @@
 #include "sim/net/scenario.h"
 
+#include <fmt/format.h>
+
 #include <algorithm>
 #include <cmath>
 
@@ -14,6 +16,9 @@ constexpr double kCalmShare = 0.06;
 constexpr double kHarmlessShare = 0.10;
 constexpr double kNicLostShare = 0.35;
 constexpr double kThemeShare = 0.35;
+constexpr double kAbortShare = 0.1;
+constexpr double kDrainShare = 0.15;
+constexpr double kEarlyShare = 0.1;
 constexpr Duration kSlowHeartbeat = 30s;
 constexpr Duration kPatientPeerTimeout = 60s;
 
@@ -77,6 +82,29 @@ void draw_messages(SimRandom& random, Scenario& scenario, Duration window) {
     message.mapped_receive = !unmapped || random.chance(0.5);
     scenario.messages.push_back(message);
   }
+}
+
+void draw_actions(SimRandom& random, Scenario& scenario, Duration window) {
+  if (random.chance(kAbortShare)) {
+    for (PlannedMessage& message : scenario.messages) message.group = static_cast<std::uint8_t>(random.below(kGroups));
+    scenario.actions.push_back({.kind = PlannedAction::Kind::kAbort,
+                                .at = random.between(Duration{}, window),
+                                .process = static_cast<std::uint8_t>(random.below(scenario.processes)),
+                                .subject = 1});
+  }
+  if (random.chance(kDrainShare)) {
+    for (std::uint64_t i = random.between(1, 3); i > 0; --i) {
+      PlannedAction action{.kind = PlannedAction::Kind::kDrain,
+                           .at = random.between(Duration{}, window),
+                           .process = static_cast<std::uint8_t>(random.below(scenario.processes)),
+                           .subject = static_cast<std::uint8_t>(random.below(scenario.data_nics))};
+      scenario.actions.push_back(action);
+      action.kind = PlannedAction::Kind::kUndrain;
+      action.at += random.between(1ms, 500ms);
+      scenario.actions.push_back(action);
+    }
+  }
+  std::ranges::stable_sort(scenario.actions, {}, &PlannedAction::at);
 }
 
 // What a seed may do to its network.
@@ -285,9 +313,33 @@ Scenario draw_scenario(std::uint64_t seed, const Rules& rules) {
     scenario.scheduling = {.delay_min = 1us, .delay_max = random.between(50us, 2ms), .step_cost = 2us};
   const Duration window = random.between(20ms, 600ms);
   draw_messages(random, scenario, window);
+  draw_actions(random, scenario, window);
   draw_plan(random, scenario, window);
+  // With the root dead nobody could tell that the only NIC is back.
+  if (scenario.plan.lethal() && scenario.processes > 2) {
+    std::erase_if(scenario.actions,
+                  [](const PlannedAction& action) { return action.kind != PlannedAction::Kind::kAbort; });
+  }
+  scenario.early_faults = !scenario.plan.lethal() && random.chance(kEarlyShare);
   scenario.finish = random.chance(0.7);
   return scenario;
+}
+
+bool Scenario::aborts(std::uint8_t group) const {
+  return std::ranges::any_of(actions, [&](const PlannedAction& action) {
+    return action.kind == PlannedAction::Kind::kAbort && action.subject == group;
+  });
+}
+
+bool Scenario::drains() const {
+  return std::ranges::any_of(actions,
+                             [](const PlannedAction& action) { return action.kind == PlannedAction::Kind::kDrain; });
+}
+
+std::string to_text(const PlannedAction& action) {
+  constexpr const char* kNames[] = {"abort of group", "drain of NIC", "undrain of NIC"};
+  return fmt::format("{} {} at {:.3f} ms by process {}", kNames[static_cast<int>(action.kind)], action.subject,
+                     to_ms(action.at), action.process);
 }
 
 std::vector<NamedRules> broken_rules() {

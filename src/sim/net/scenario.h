@@ -16,6 +16,7 @@ struct PlannedMessage {
   std::uint8_t from = 0;  // process
   std::uint8_t to = 0;
   std::uint8_t stream = 0;
+  std::uint8_t group = 0;
   std::uint32_t bytes = 0;
   std::uint32_t posted_bytes = 0;  // the receive may be larger
   std::uint64_t tag = 0;
@@ -24,6 +25,16 @@ struct PlannedMessage {
   bool mapped_send = true;  // false: memory the processor can not address, every access checked
   bool mapped_receive = true;
 };
+
+// What an application or an operator does besides sending and receiving.
+struct PlannedAction {
+  enum class Kind : std::uint8_t { kAbort, kDrain, kUndrain } kind{};
+  Duration at{};
+  std::uint8_t process = 0;
+  std::uint8_t subject = 0;  // group or NIC
+};
+std::string to_text(const PlannedAction& action);
+inline constexpr std::uint8_t kGroups = 2;
 
 // An event of telemetry with the places it is about.
 struct Sighting {
@@ -42,9 +53,13 @@ struct Scenario {
   SessionConfig session;
   std::vector<PlannedMessage> messages;
   FaultPlan plan;
-  bool calm = false;          // no path may go down at all
-  bool never_silent = false;  // slow, late or paused, but never silent: no path may be judged silent
+  std::vector<PlannedAction> actions;  // by time
+  bool early_faults = false;           // the plan starts before the processes have found each other
+  bool calm = false;                   // no path may go down at all
+  bool never_silent = false;           // slow, late or paused, but never silent: no path may be judged silent
   bool corrupting = false;
+  bool aborts(std::uint8_t group) const;
+  bool drains() const;
   bool finish = true;  // ends with BYE
   // For sweeps: sees every event of both ends as it happens, and may break the network there and then.
   std::function<void(const Sighting&, Network&)> watch;

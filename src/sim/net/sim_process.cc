@@ -74,7 +74,8 @@ void SimProcess::finish(Instant now) {
 void SimProcess::open_sessions() {
   for (std::size_t peer = 0; peer < ids_.size(); ++peer) {
     sessions_.push_back(peer == index_ ? nullptr : &engine_->session(ids_[peer]));
-    if (peer != index_) sessions_.back()->join(kSimGroup, Secret{});
+    if (peer == index_) continue;
+    for (std::uint8_t group = 0; group < kGroups; ++group) sessions_.back()->join(sim_group(group), Secret{});
   }
 }
 
@@ -84,16 +85,47 @@ Turn SimProcess::step(Instant now) {
     open_sessions();
     turn.moved = true;
   }
-  if (!sessions_.empty() && start_ != kNever) turn.merge(workload_.post_due(index_, start_, now, sessions_));
+  if (!sessions_.empty() && start_ != kNever) {
+    turn.merge(workload_.post_due(index_, start_, now, sessions_));
+    turn.merge(run_actions(now));
+  }
+  turn.moved |= take_completions();
+  if (on_turn_) on_turn_();
+  return turn;
+}
+
+bool SimProcess::take_completions() {
+  bool any = false;
   for (std::size_t peer = 0; peer < sessions_.size(); ++peer) {
     if (sessions_[peer] == nullptr) continue;
     for (const Completion& completion : sessions_[peer]->take_completions()) {
       workload_.on_completion(index_, peer, completion);
-      turn.moved = true;
+      any = true;
     }
     check_bounds(*sessions_[peer]);
   }
-  if (on_turn_) on_turn_();
+  return any;
+}
+
+Turn SimProcess::run_actions(Instant now) {
+  Turn turn;
+  for (; next_action_ < scenario_.actions.size(); ++next_action_) {
+    const PlannedAction& action = scenario_.actions[next_action_];
+    if (action.process != index_) continue;
+    if (start_ + action.at > now) {
+      turn.next = start_ + action.at;
+      return turn;
+    }
+    turn.moved = true;
+    if (scenario_.trace) scenario_.trace(to_text(action));
+    if (action.kind == PlannedAction::Kind::kDrain) engine_->drain({action.subject}, now);
+    if (action.kind == PlannedAction::Kind::kUndrain) engine_->undrain({action.subject}, now);
+    if (action.kind != PlannedAction::Kind::kAbort) continue;
+    for (Session* session : sessions_)
+      if (session != nullptr) session->abort(sim_group(action.subject));
+    take_completions();
+    workload_.on_abort(index_, action.subject);
+  }
   return turn;
 }
 

@@ -52,6 +52,8 @@ class SimProcess final : public Process, private EventListener {
  private:
   void on_event(const Event& event) override;
   void open_sessions();
+  Turn run_actions(Instant now);
+  bool take_completions();
   void check_bounds(Session& session);
 
   const std::size_t index_;
@@ -74,6 +76,7 @@ class SimProcess final : public Process, private EventListener {
   FaultDriver* driver_ = nullptr;
   std::function<void()> on_turn_;
   Instant start_ = kNever;
+  std::size_t next_action_ = 0;
 };
 
 }  // namespace r2ccl::sim

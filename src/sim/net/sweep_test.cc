@@ -13,7 +13,7 @@
 namespace r2ccl::sim {
 namespace {
 
-constexpr std::uint64_t kChunks = 6;
+constexpr std::uint64_t kChunks = 12;
 constexpr std::uint32_t kChunkBytes = 1000;
 constexpr Duration kNever = Network::kNeverNotices;
 
@@ -76,11 +76,11 @@ class Sweep {
   std::uint64_t replayed_ = 0;
 };
 
-bool is_moment(const FirstCut& cut, const Sighting& seen) {
+bool is_moment(const FirstCut& cut, const Sighting& seen, bool all_paths_up) {
   const bool sender = seen.process == 0;
   switch (cut.moment) {
     case Moment::kBeforePost:
-      if (cut.number == 1) return sender && seen.event.kind == EventKind::kPathTrusted;
+      if (cut.number == 1) return all_paths_up;
       return sender && seen.event.kind == EventKind::kChunkSent && seen.event.number == cut.number - 1;
     case Moment::kAfterPost:
       return sender && seen.event.kind == EventKind::kChunkSent && seen.event.number == cut.number;
@@ -109,11 +109,13 @@ Outcome Sweep::run(std::optional<FirstCut> first, std::optional<std::uint64_t> s
   ReplayLedger ledger;
   bool cut_done = false;
   bool armed = false;
+  std::size_t trusted = 0;
   std::uint8_t cut_nic = 0;
   const Duration notice[2] = {first && first->sender_notices ? 0us : kNever,
                               first && first->sender_notices ? kNever : 0us};
   scenario.watch = [&](const Sighting& seen, Network& network) {
     ledger.see(seen);
+    if (seen.event.kind == EventKind::kPathTrusted) ++trusted;
     if (seen.event.kind == EventKind::kChunkSent) outcome.nic_of_chunk[seen.event.number] = seen.here.nic;
     for (std::uint8_t nic = 0; nic < paths_; ++nic) {
       Pipe* pipe = data_pipe(network, nic);
@@ -126,7 +128,7 @@ Outcome Sweep::run(std::optional<FirstCut> first, std::optional<std::uint64_t> s
       data_pipe(network, first->nic)->cut_at(first->number, notice[0], notice[1]);
     }
     const bool mid_frame_cut = armed && data_pipe(network, first->nic) == nullptr;
-    if (cut_done || (mid_frame_cut && !cut_done)) {
+    if (cut_done || mid_frame_cut) {
       cut_done = true;
       if (second_at && outcome.events_after_cut == *second_at) {
         const auto nic = static_cast<std::uint8_t>((cut_nic + 1) % paths_);
@@ -135,7 +137,7 @@ Outcome Sweep::run(std::optional<FirstCut> first, std::optional<std::uint64_t> s
       ++outcome.events_after_cut;
       return;
     }
-    if (!is_moment(*first, seen)) return;
+    if (!is_moment(*first, seen, trusted == 2 * paths_)) return;
     cut_done = true;
     cut_nic = reference_.nic_of_chunk[first->number];
     network.cut({0, cut_nic}, {1, cut_nic}, notice[0], notice[1], false);
@@ -156,6 +158,8 @@ void Sweep::verify(const Outcome& outcome, const FirstCut& cut, std::optional<st
   ASSERT_TRUE(outcome.report.ok) << what << ": "
                                  << (outcome.report.violations.empty() ? "" : outcome.report.violations[0]);
   ASSERT_EQ(outcome.replayed, outcome.must_replay) << what;
+  const std::size_t fences = cut.moment == Moment::kMidFrame ? 1 : 2;
+  ASSERT_GE(outcome.report.repairs, fences) << what << ": both ends fence";
 }
 
 void Sweep::check(const FirstCut& cut) {

@@ -17,10 +17,10 @@ Workload::Workload(const Scenario& scenario, Referee& referee)
     Duration send{}, receive{};
     std::uint64_t sequence = 0;
   };
-  std::map<std::tuple<int, int, int>, Last> streams;
+  std::map<std::tuple<int, int, int, int>, Last> streams;
   for (std::uint32_t i = 0; i < messages_.size(); ++i) {
     const PlannedMessage& plan = scenario.messages[i];
-    Last& last = streams[{plan.from, plan.to, plan.stream}];
+    Last& last = streams[{plan.from, plan.to, plan.stream, plan.group}];
     last.send = std::max(last.send, plan.send_at);
     last.receive = std::max(last.receive, plan.receive_at);
     messages_[i].send.due = last.send;
@@ -57,14 +57,14 @@ void Workload::complain(std::uint32_t message, bool receive, const std::string& 
 Turn Workload::post_due(std::size_t self, Instant start, Instant now, const std::vector<Session*>& sessions) {
   Turn turn;
   auto& operations = waiting_[self];
-  std::set<std::tuple<int, int, int, bool>> full;
+  std::set<std::tuple<int, int, int, int, bool>> full;
   std::erase_if(operations, [&](const Operation& operation) {
     const PlannedMessage& plan = scenario_.messages[operation.message];
     if (start + operation.due > now) {
       turn.next = std::min(turn.next, start + operation.due);
       return false;
     }
-    const std::tuple stream{plan.from, plan.to, plan.stream, operation.receive};
+    const std::tuple stream{plan.from, plan.to, plan.stream, plan.group, operation.receive};
     if (!full.contains(stream) && post(operation, *sessions[operation.receive ? plan.from : plan.to])) return true;
     full.insert(stream);
     turn.next = std::min(turn.next, now + kBusyRetry);
@@ -76,18 +76,19 @@ Turn Workload::post_due(std::size_t self, Instant start, Instant now, const std:
 bool Workload::post(const Operation& operation, Session& session) {
   const PlannedMessage& plan = scenario_.messages[operation.message];
   Side& mine = side(operation.message, operation.receive);
-  // One stream id for each direction and lane.
-  const StreamId stream{static_cast<std::uint64_t>(plan.from) << 16 | static_cast<std::uint64_t>(plan.to) << 8 |
-                        plan.stream};
+  // One stream id for each group, direction and lane, so that events name it.
+  const StreamId stream{static_cast<std::uint64_t>(plan.group) << 24 | static_cast<std::uint64_t>(plan.from) << 16 |
+                        static_cast<std::uint64_t>(plan.to) << 8 | plan.stream};
   const std::uint64_t token = std::uint64_t{operation.message} * 2 + (operation.receive ? 1 : 0);
   if (!operation.receive) fill(operation.message, mine.memory->bytes());
   mine.memory->begin();
-  const auto posted = operation.receive ? session.receive(kSimGroup, stream, mine.memory->ref(), plan.tag, token)
-                                        : session.send(kSimGroup, stream, mine.memory->ref(), plan.tag, token);
+  const GroupId group = sim_group(plan.group);
+  const auto posted = operation.receive ? session.receive(group, stream, mine.memory->ref(), plan.tag, token)
+                                        : session.send(group, stream, mine.memory->ref(), plan.tag, token);
   if (!posted && posted.error().fault == Fault::kBusy) return false;
   mine.posted = posted.has_value();
   if (!posted) {
-    if (posted.error().fault != Fault::kPeerDown)
+    if (posted.error().fault != Fault::kPeerDown && !scenario_.aborts(plan.group))
       complain(operation.message, operation.receive, "refused: " + posted.error().what);
     settle(mine, false);
   } else if (*posted != mine.sequence) {
@@ -118,7 +119,9 @@ void Workload::on_completion(std::size_t self, std::size_t peer, const Completio
     return;
   }
   if (!completion.status) {
-    const bool allowed = completion.status.error().fault == Fault::kPeerDown && scenario_.plan.lethal();
+    const Fault fault = completion.status.error().fault;
+    const bool allowed = (fault == Fault::kPeerDown && scenario_.plan.lethal()) ||
+                         (fault == Fault::kAborted && scenario_.aborts(scenario_.messages[message].group));
     if (!allowed) complain(message, receive, "failed: " + completion.status.error().what);
     settle(mine, false);
     return;
@@ -150,6 +153,17 @@ void Workload::check_received(std::uint32_t message, const Completion& completio
   if (completion.tag != plan.tag) complain(message, true, "completed with another tag");
   if (!matches(message, memory.bytes().first(plan.bytes))) complain(message, true, "wrong bytes");
   if (!memory.untouched_after(plan.bytes)) complain(message, true, "bytes beyond the message were written");
+}
+
+void Workload::on_abort(std::size_t self, std::uint8_t group) {
+  for (std::uint32_t i = 0; i < messages_.size(); ++i) {
+    for (const bool receive : {false, true}) {
+      const PlannedMessage& plan = scenario_.messages[i];
+      const Side& mine = side(i, receive);
+      if (plan.group != group || (receive ? plan.to : plan.from) != self || !mine.posted || mine.settled) continue;
+      complain(i, receive, "was still pending after its group was aborted");
+    }
+  }
 }
 
 void Workload::on_process_dead(std::size_t process) {

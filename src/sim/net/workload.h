@@ -12,7 +12,9 @@
 
 namespace r2ccl::sim {
 
-inline constexpr GroupId kSimGroup{0x51};
+inline GroupId sim_group(std::uint8_t group) {
+  return {0x510u + group};
+}
 
 class Workload final {
  public:
@@ -22,7 +24,8 @@ class Workload final {
   Turn post_due(std::size_t self, Instant start, Instant now, const std::vector<Session*>& sessions);
   void on_completion(std::size_t self, std::size_t peer, const Completion& completion);
 
-  void on_process_dead(std::size_t process);  // its operations never end
+  void on_abort(std::size_t self, std::uint8_t group);  // done: every operation of the group has completed
+  void on_process_dead(std::size_t process);            // its operations never end
   bool settled() const { return unsettled_ == 0; }
   void check_end();  // nobody touched memory after completion; says what never completed
   std::size_t unsettled() const { return unsettled_; }

@@ -48,7 +48,7 @@ class FakeLink final : public Link {
   bool step(Instant, FrameSink& sink) override {
     ++wire_->steps;
     if (state_ == LinkState::kOpening) state_ = LinkState::kUp;
-    wire_->sent_bytes += std::exchange(wire_->queued_bytes, 0);
+    if (!wire_->deaf) wire_->sent_bytes += std::exchange(wire_->queued_bytes, 0);
     return deliver_one(sink);
   }
   void drain_and_close(Instant, FrameSink& sink) override {

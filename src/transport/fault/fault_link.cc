@@ -86,8 +86,10 @@ void FaultLink::discard_rest() {
 
 bool FaultLink::step(Instant now, FrameSink& sink) {
   if (fallen_ != Cause::kNone) return false;
-  if (nic_->cut || !inner_) return step_cut(now);
   Relay relay(*this, sink);
+  // What the kernel acknowledged before the cut is still read: no real fault takes it back.
+  if (nic_->cut && deaf_ && inner_->state() == LinkState::kUp) return inner_->step(now, relay);
+  if (nic_->cut || !inner_) return step_cut(now);
   if (nic_->rate_bytes_s == 0) return inner_->step(now, relay);
   nic_->out.refill(now);
   nic_->in.refill(now);
@@ -158,7 +160,7 @@ Progress FaultLink::progress(Instant now) {
 
 void FaultLink::set_cut(bool cut) {
   unacked_while_cut_ = 0;
-  if (inner_) inner_->deafen(cut);
+  deaf_ = inner_ && inner_->deafen(cut) && cut;
 }
 
 void FaultLink::fail_locally() {

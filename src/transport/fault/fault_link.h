@@ -4,7 +4,8 @@
 //
 //   NIC is        step                                post        progress
 //   fine          passed on                           passed on   passed on
-//   cut           nothing moves; opening times out    held        something unacknowledged as soon as anything is posted, no acks
+//   cut           reads what had arrived before;      held        something unacknowledged as soon as anything is posted, no acks
+//                 nothing else; opening times out
 //   failing       nothing moves; the link is down     kPathDown   as cut
 //   slow          passed on while there are tokens    passed on   passed on: acknowledgements advance or nothing is unacknowledged
 //
@@ -68,7 +69,8 @@ class FaultLink final : public Link {
   Cause fallen_ = Cause::kNone;
   std::string error_;
   std::uint64_t posted_bytes_ = 0;
-  std::uint64_t charged_bytes_ = 0;  // of those that left, already taken from the bucket or free
+  std::uint64_t charged_bytes_ = 0;      // of those that left, already taken from the bucket or free
+  bool deaf_ = false;                    // the inner link drops what arrives and sends nothing
   std::uint64_t unacked_while_cut_ = 0;  // most that was shown since the cut
 };
 

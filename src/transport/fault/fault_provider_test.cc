@@ -84,9 +84,10 @@ TEST(FaultProvider, BlackholeHoldsEverythingTellsNobodyAndHeals) {
 
   ASSERT_TRUE(Bench::post(*link, 1000));
   bench.inner.wires[0]->arriving = {10};
-  const int steps = bench.inner.wires[0]->steps;
+  EXPECT_TRUE(link->step(kStart + 3s, bench.sink)) << "what arrived before the cut was acknowledged and must be read";
+  EXPECT_EQ(bench.sink.frames, 1);
   EXPECT_FALSE(link->step(kStart + 3s, bench.sink));
-  EXPECT_EQ(bench.inner.wires[0]->steps, steps);
+  EXPECT_EQ(bench.inner.wires[0]->sent_bytes, 0u);
   EXPECT_EQ(link->state(), LinkState::kUp);
   const Progress progress = link->progress(kStart + 3s);
   EXPECT_EQ(progress.unacked_bytes, 1000u);
@@ -96,9 +97,8 @@ TEST(FaultProvider, BlackholeHoldsEverythingTellsNobodyAndHeals) {
 
   bench.provider.step(kStart + 7s);
   EXPECT_FALSE(bench.inner.wires[0]->deaf);
-  EXPECT_TRUE(link->step(kStart + 7s, bench.sink));
+  link->step(kStart + 7s, bench.sink);
   EXPECT_EQ(bench.inner.wires[0]->sent_bytes, 1000u);
-  EXPECT_EQ(bench.sink.frames, 1);
   EXPECT_EQ(bench.count(EventKind::kFaultInjected), 1u);
   EXPECT_EQ(bench.count(EventKind::kFaultHealed), 1u);
   EXPECT_EQ(bench.provider.waiting_or_active(), 0u);
