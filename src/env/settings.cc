@@ -37,7 +37,7 @@ using SizeField = std::uint64_t Settings::*;
 
 const Entry kEntries[] = {
     {"R2CCL_NICS", "", &S::nics, "", "interfaces or addresses to use, separated by commas; unset: all that are found"},
-    {"R2CCL_CHUNK_BYTES", "256K", &S::chunk_bytes, "", "unit of transfer, receipt and replay"},
+    {"R2CCL_CHUNK_BYTES", "512K", &S::chunk_bytes, "", "largest unit of transfer, receipt and replay"},
     {"R2CCL_PEER_TIMEOUT", "60s", &S::peer_timeout, "", "how long to wait for a path to a peer that has none left"},
     {"R2CCL_CHECKSUM", "on", &S::checksum, "", "checksum over every payload"},
     {"R2CCL_FAULT", "", &S::fault, "", "fault to inject, e.g. 'at=2s server=0 nic=1 kind=blackhole'"},

@@ -29,7 +29,7 @@ struct SettingInfo {
 
 struct Settings {
   std::vector<std::string> nics;  // interface names or addresses; empty = discover
-  std::uint64_t chunk_bytes = 256 * 1024;
+  std::uint64_t chunk_bytes = 512 * 1024;
   Duration peer_timeout = 60s;
   bool checksum = true;
   std::string fault;

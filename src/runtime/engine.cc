@@ -350,6 +350,10 @@ Turn Engine::step(Instant now) {
   return turn;
 }
 
+void Engine::flush(Instant now) {
+  if (impl_->judge) impl_->step_sessions(now);
+}
+
 void Engine::drain(NicId nic, Instant now) {
   impl_->drained.insert(nic);
   for (auto& [peer, session] : impl_->sessions) session->drain(nic, now);

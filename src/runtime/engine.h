@@ -72,6 +72,8 @@ class Engine final : private NoticeSender {
   Session* find_session(ProcessId peer);
 
   Turn step(Instant now);
+  // Only sends what was posted, without looking for what has arrived: the cheap half of a turn, for a caller that posts.
+  void flush(Instant now);
 
   void drain(NicId nic, Instant now);
   void undrain(NicId nic, Instant now);

@@ -15,10 +15,12 @@ constexpr std::size_t kStreamsMax = 65536;  // that a peer may name
 // ---- the application's side ----------------------------------------------------------------------------------
 
 Result<std::uint64_t> Inbox::receive(StreamKey key, MemoryRef memory, std::uint64_t tag, std::uint64_t token) {
-  if (!groups_.contains(key.group)) return fail(Fault::kMisuse, fmt::format("group {:x} has not joined this session", key.group.value));
+  if (!groups_.contains(key.group))
+    return fail(Fault::kMisuse, fmt::format("group {:x} has not joined this session", key.group.value));
   Stream& stream = streams_[key];
   if (stream.posted - stream.first_sequence >= limits_.stream_operations_max)
-    return fail(Fault::kBusy, fmt::format("stream {}: {} receives are pending", key.stream.value, stream.posted - stream.first_sequence));
+    return fail(Fault::kBusy, fmt::format("stream {}: {} receives are pending", key.stream.value,
+                                          stream.posted - stream.first_sequence));
   const std::uint64_t sequence = stream.posted++;
   Message& message = *message_for(stream, sequence);
   message.posted = true;
@@ -41,7 +43,8 @@ void Inbox::end_group(GroupId group, const Error& error) {
     std::uint64_t sequence = stream.first_sequence;
     for (Message& message : stream.messages) {
       if (message.posted && !message.delivered)
-        done_.push_back({message.token, it->first.group, it->first.stream, sequence, message.tag, 0, std::unexpected(error)});
+        done_.push_back(
+            {message.token, it->first.group, it->first.stream, sequence, message.tag, 0, std::unexpected(error)});
       if (!message.delivered) release_eager(message.eager_charged);
       ++sequence;
     }
@@ -136,8 +139,8 @@ void Inbox::finish_if_whole(StreamKey key, Stream& stream, std::uint64_t sequenc
   Status status;
   std::size_t length = message.total;
   if (message.oversize) {
-    status = fail(Fault::kMisuse, fmt::format("message {} of {} bytes is longer than its receive of {} bytes", sequence, message.total,
-                                              message.memory.length));
+    status = fail(Fault::kMisuse, fmt::format("message {} of {} bytes is longer than its receive of {} bytes", sequence,
+                                              message.total, message.memory.length));
     length = 0;
   } else if (message.eager && message.total != 0) {
     message.memory.region->write(message.memory.offset, message.eager->bytes);

@@ -76,13 +76,13 @@ class Inbox final {
   };
   struct Message {
     std::uint64_t token = 0;
-    std::uint64_t tag = 0;       // the sender's, once known
+    std::uint64_t tag = 0;  // the sender's, once known
     MemoryRef memory;
     std::uint64_t total = 0;
     std::uint64_t received = 0;
     std::uint64_t eager_charged = 0;
     bool posted = false;
-    bool begun = false;     // total is known
+    bool begun = false;  // total is known
     bool oversize = false;
     bool delivered = false;
     std::unique_ptr<EagerBuffer> eager;

@@ -18,7 +18,8 @@ constexpr std::size_t kChunkBytesMin = 32 * 1024;  // a message is not cut finer
 // ---- the application's side ----------------------------------------------------------------------------------
 
 Result<std::uint64_t> Outbox::send(StreamKey key, MemoryRef memory, std::uint64_t tag, std::uint64_t token) {
-  if (!groups_.contains(key.group)) return fail(Fault::kMisuse, fmt::format("group {:x} has not joined this session", key.group.value));
+  if (!groups_.contains(key.group))
+    return fail(Fault::kMisuse, fmt::format("group {:x} has not joined this session", key.group.value));
   Stream& stream = streams_[key];
   if (stream.messages.size() >= limits_.stream_operations_max)
     return fail(Fault::kBusy, fmt::format("stream {}: {} sends are pending", key.stream.value, stream.messages.size()));
@@ -55,7 +56,8 @@ bool Outbox::keep_copy(Message& message) {
 void Outbox::complete(StreamKey key, std::uint64_t sequence, Message& message, Status status) {
   if (message.completed) return;
   message.completed = true;
-  done_.push_back({message.token, key.group, key.stream, sequence, message.tag, message.memory.length, std::move(status)});
+  done_.push_back(
+      {message.token, key.group, key.stream, sequence, message.tag, message.memory.length, std::move(status)});
 }
 
 std::vector<Outbox::CopyOut> Outbox::end_group(GroupId group, const Error& error) {
@@ -122,7 +124,8 @@ bool Outbox::on_receipt(const IntervalSet& have, std::vector<Receipted>& forgott
   const std::uint64_t base = chunks_.front().id.value;
   for (std::uint64_t id = base; id < have.cumulative(); ++id) receipt_one(chunks_[id - base], forgotten);
   for (const IntervalSet::Range& range : have.ranges())
-    for (std::uint64_t id = std::max(range.first, base); id <= range.last; ++id) receipt_one(chunks_[id - base], forgotten);
+    for (std::uint64_t id = std::max(range.first, base); id <= range.last; ++id)
+      receipt_one(chunks_[id - base], forgotten);
   receipts_.merge(have);
   pop_finished();
   return true;
@@ -143,8 +146,8 @@ void Outbox::receipt_one(OutChunk& chunk, std::vector<Receipted>& forgotten) {
   --unfinished_;
   Status status;
   if ((message.flags & DataBody::kOversize) != 0)
-    status = fail(Fault::kMisuse, fmt::format("message {} of {} bytes is longer than the receive posted for it", chunk.sequence,
-                                              message.memory.length));
+    status = fail(Fault::kMisuse, fmt::format("message {} of {} bytes is longer than the receive posted for it",
+                                              chunk.sequence, message.memory.length));
   complete(chunk.key, chunk.sequence, message, std::move(status));
   if (message.copy) {
     copied_bytes_ -= message.memory.length;
@@ -164,7 +167,8 @@ void Outbox::pop_finished() {
 std::optional<Copy> Outbox::on_copy_lost(const CopyName& name) {
   OutChunk* chunk = find(name.chunk);
   if (chunk == nullptr || chunk->receipted) return std::nullopt;
-  const auto found = std::find_if(chunk->copies.begin(), chunk->copies.end(), [&](const Copy& copy) { return copy.number == name.copy; });
+  const auto found = std::find_if(chunk->copies.begin(), chunk->copies.end(),
+                                  [&](const Copy& copy) { return copy.number == name.copy; });
   if (found == chunk->copies.end()) return std::nullopt;
   const Copy lost = *found;
   chunk->copies.erase(found);
@@ -215,11 +219,13 @@ void Outbox::make_ready(StreamKey key, Stream& stream) {
   ready_.push_back(key);
 }
 
-std::optional<std::uint32_t> Outbox::next_length(std::size_t paths) {
+std::optional<std::uint32_t> Outbox::next_length(std::size_t paths, std::uint64_t chunk_max) {
   paths_ = std::max<std::size_t>(paths, 1);
+  chunk_max_ = std::min<std::uint64_t>(chunk_max, limits_.chunk_bytes);
   while (!resend_.empty()) {
     OutChunk* chunk = find(resend_.front());
-    if (chunk != nullptr && !chunk->receipted && chunk->queued) return (chunk->flags & DataBody::kVoid) != 0 ? 0 : chunk->length;
+    if (chunk != nullptr && !chunk->receipted && chunk->queued)
+      return (chunk->flags & DataBody::kVoid) != 0 ? 0 : chunk->length;
     if (chunk != nullptr) chunk->queued = false;
     resend_.pop_front();
   }
@@ -231,7 +237,8 @@ std::optional<std::uint32_t> Outbox::next_length(std::size_t paths) {
       Message& message = stream.messages[stream.next_cut - stream.first_sequence];
       start(stream, message);
       if ((message.flags & DataBody::kOversize) != 0) return 0;
-      return static_cast<std::uint32_t>(std::min<std::uint64_t>(message.chunk_bytes, message.memory.length - message.cut));
+      return static_cast<std::uint32_t>(
+          std::min<std::uint64_t>(message.chunk_bytes, message.memory.length - message.cut));
     }
     stream.ready = false;
     ready_.pop_front();
@@ -264,8 +271,8 @@ void Outbox::start(Stream& stream, Message& message) {
     return;
   }
   const std::uint64_t even = (length + paths_ - 1) / paths_;
-  message.chunk_bytes =
-      static_cast<std::uint32_t>(std::clamp<std::uint64_t>((even + 4095) & ~4095ull, least, limits_.chunk_bytes));
+  message.chunk_bytes = static_cast<std::uint32_t>(
+      std::clamp<std::uint64_t>((even + 4095) & ~4095ull, least, std::max(least, chunk_max_)));
 }
 
 OutChunk& Outbox::take_next(SendReason& reason) {
@@ -290,7 +297,8 @@ OutChunk& Outbox::take_next(SendReason& reason) {
   chunk.offset = message.cut;
   chunk.flags = message.flags;
   if ((message.flags & DataBody::kOversize) == 0)
-    chunk.length = static_cast<std::uint32_t>(std::min<std::uint64_t>(message.chunk_bytes, message.memory.length - message.cut));
+    chunk.length =
+        static_cast<std::uint32_t>(std::min<std::uint64_t>(message.chunk_bytes, message.memory.length - message.cut));
   message.cut += chunk.length;
   if (message.cut == message.memory.length || (message.flags & DataBody::kOversize) != 0) {
     message.cut_all = true;

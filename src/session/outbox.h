@@ -104,8 +104,9 @@ class Outbox final {
   std::optional<ChunkId> oldest_on(PathId path, Epoch epoch) const;
 
   // ---- transmission ----
-  // Bytes of the next transmission, if any may go now: resends first, then new chunks in turn between streams.
-  std::optional<std::uint32_t> next_length(std::size_t paths);
+  // Bytes of the next transmission, if any may go now: resends first, then new chunks in turn between streams. A message
+  // begun now is cut for so many paths, into chunks of at most `chunk_max`.
+  std::optional<std::uint32_t> next_length(std::size_t paths, std::uint64_t chunk_max);
   // The chunk for that transmission; a new one gets its number here.
   OutChunk& take_next(SendReason& reason);
   OutChunk* find(ChunkId id);
@@ -142,7 +143,7 @@ class Outbox final {
     std::uint64_t first_sequence = 0;  // of messages.front()
     std::uint64_t next_cut = 0;        // sequence of the message being cut
     std::map<std::uint64_t, CreditEntry> credits;
-    bool ready = false;                // queued in ready_
+    bool ready = false;  // queued in ready_
     bool eager_waiting = false;
   };
 
@@ -169,11 +170,14 @@ class Outbox final {
   std::size_t copied_bytes_ = 0;
   std::size_t unfinished_ = 0;  // messages accepted and not yet all receipted
   std::size_t paths_ = 1;
+  std::uint64_t chunk_max_ = 0;
   std::vector<std::unique_ptr<CopyBuffer>> spare_;
   std::vector<Completion> done_;
 };
 
 // What an eager chunk counts against the grant: its bytes and its bookkeeping.
-inline std::uint64_t eager_charge(std::uint64_t length) { return length + 128; }
+inline std::uint64_t eager_charge(std::uint64_t length) {
+  return length + 128;
+}
 
 }  // namespace r2ccl

@@ -6,20 +6,27 @@ namespace r2ccl {
 
 const char* to_text(PathState state) {
   switch (state) {
-    case PathState::kClosed: return "closed";
-    case PathState::kOpening: return "opening";
-    case PathState::kUp: return "up";
-    case PathState::kProbation: return "probation";
-    case PathState::kSuspect: return "suspect";
-    case PathState::kFencing: return "fencing";
-    case PathState::kDrained: return "drained";
+    case PathState::kClosed:
+      return "closed";
+    case PathState::kOpening:
+      return "opening";
+    case PathState::kUp:
+      return "up";
+    case PathState::kProbation:
+      return "probation";
+    case PathState::kSuspect:
+      return "suspect";
+    case PathState::kFencing:
+      return "fencing";
+    case PathState::kDrained:
+      return "drained";
   }
   return "?";
 }
 
 namespace {
 
-constexpr std::uint64_t kSampleBytes = 256 * 1024;  // enough to judge by, however fast
+constexpr std::uint64_t kSampleBytes = 256 * 1024;   // enough to judge by, however fast
 constexpr std::uint64_t kSampleBytesMin = 4 * 1024;  // below this a sample says more about latency than about rate
 constexpr Duration kSampleTime = 10ms;
 

@@ -49,8 +49,13 @@ class RateMeter final {
 struct Path {
   Path(PathId path_id, NicId nic_here, NicId nic_there, const Address& remote_address, const SessionLimits& limits,
        const SilenceLimits& silence_limits, const ComebackLimits& comeback_limits)
-      : id(path_id), here(nic_here), there(nic_there), remote(remote_address), rate(limits.first_rate_bytes_s),
-        silence(silence_limits), comeback(comeback_limits) {}
+      : id(path_id),
+        here(nic_here),
+        there(nic_there),
+        remote(remote_address),
+        rate(limits.first_rate_bytes_s),
+        silence(silence_limits),
+        comeback(comeback_limits) {}
 
   const PathId id;
   const NicId here, there;
@@ -58,14 +63,14 @@ struct Path {
   double distance_weight = 1.0;
 
   PathState state = PathState::kClosed;
-  Epoch epoch;           // of `link`, or of the last one
-  Epoch seen;            // highest epoch either end ever named
-  Epoch peer_fenced;     // the other end has fenced up to here
+  Epoch epoch;        // of `link`, or of the last one
+  Epoch seen;         // highest epoch either end ever named
+  Epoch peer_fenced;  // the other end has fenced up to here
   Cause last_cause = Cause::kNone;
   std::unique_ptr<Link> link;
   std::unique_ptr<Link> opening;
   bool open_sent = false;
-  int refusals = 0;      // attempts in a row that found nobody listening; one alone may be a flipped bit in the handshake
+  int refusals = 0;  // attempts in a row that found nobody listening; one alone may be a flipped bit in the handshake
   Epoch proposed;
   Instant last_attempt{};
 
@@ -73,23 +78,23 @@ struct Path {
   Silence silence;
   Comeback comeback;
   std::uint64_t in_flight_bytes = 0;
-  Instant last_chunk{};      // when a chunk last went out
-  Instant last_posted{};     // any frame
-  Instant last_heard{};      // any frame in
-  Instant last_alive{};      // frame in, or acknowledgements advanced
+  Instant last_chunk{};   // when a chunk last went out
+  Instant last_posted{};  // any frame
+  Instant last_heard{};   // any frame in
+  Instant last_alive{};   // frame in, or acknowledgements advanced
   std::uint64_t acked_bytes = 0;
   Duration min_rtt{};
   Instant next_sample = kNever;
   Instant probation_until{};
-  bool blocked = false;      // the link took no more this turn
-  bool posted = false;       // something was posted this turn
+  bool blocked = false;            // the link took no more this turn
+  bool posted = false;             // something was posted this turn
   std::optional<ChunkId> landing;  // chunk now arriving in memory
   GroupId landing_group;
 
   Instant down_since{};
   Instant next_notice = kNever;
   Duration notice_wait{};
-  bool peer_idle = false;    // draining: the other end has nothing under way
+  bool peer_idle = false;  // draining: the other end has nothing under way
   bool idle_told = false;
   std::deque<Instant> corrupt;
 

@@ -8,10 +8,19 @@
 
 namespace r2ccl {
 
-Session::Session(const ProcessInfo& self, const ProcessInfo& peer, KeyId key, Provider& provider, NoticeSender& notices, Log& log,
-                 Telemetry& telemetry, const SessionConfig& config)
-    : self_(self), peer_(peer), key_(key), provider_(provider), notices_(notices), log_(log), telemetry_(telemetry), config_(config),
-      connector_(self.process < peer.process), outbox_(config_.limits, config_.rules), inbox_(config_.limits, config_.rules) {
+Session::Session(const ProcessInfo& self, const ProcessInfo& peer, KeyId key, Provider& provider, NoticeSender& notices,
+                 Log& log, Telemetry& telemetry, const SessionConfig& config)
+    : self_(self),
+      peer_(peer),
+      key_(key),
+      provider_(provider),
+      notices_(notices),
+      log_(log),
+      telemetry_(telemetry),
+      config_(config),
+      connector_(self.process < peer.process),
+      outbox_(config_.limits, config_.rules),
+      inbox_(config_.limits, config_.rules) {
   for (const auto& port : self_.ports) nics_here_[port.nic] = {};
   for (const auto& port : peer_.ports) nics_there_[port.nic] = {};
   make_rail_paths();
@@ -31,7 +40,8 @@ void Session::join(GroupId group, const Secret& secret) {
   full_state_due_ = true;
 }
 
-Result<std::uint64_t> Session::send(GroupId group, StreamId stream, MemoryRef memory, std::uint64_t tag, std::uint64_t token) {
+Result<std::uint64_t> Session::send(GroupId group, StreamId stream, MemoryRef memory, std::uint64_t tag,
+                                    std::uint64_t token) {
   if (state_ == SessionState::kPeerDown || state_ == SessionState::kFinished) return std::unexpected(end_);
   if (state_ == SessionState::kFinishing) return fail(Fault::kMisuse, "send after finish");
   stirred_ = true;
@@ -41,7 +51,8 @@ Result<std::uint64_t> Session::send(GroupId group, StreamId stream, MemoryRef me
   return sequence;
 }
 
-Result<std::uint64_t> Session::receive(GroupId group, StreamId stream, MemoryRef memory, std::uint64_t tag, std::uint64_t token) {
+Result<std::uint64_t> Session::receive(GroupId group, StreamId stream, MemoryRef memory, std::uint64_t tag,
+                                       std::uint64_t token) {
   if (state_ == SessionState::kPeerDown || state_ == SessionState::kFinished) return std::unexpected(end_);
   stirred_ = true;
   auto sequence = inbox_.receive({group, stream}, memory, tag, token);
@@ -76,12 +87,20 @@ std::vector<Completion> Session::take_completions() {
 
 void Session::harvest() {
   for (Completion& done : outbox_.take_completions()) {
-    telemetry_.record({.at = now_, .kind = EventKind::kMessageReleased, .peer = peer_.process, .number = done.sequence, .bytes = done.length,
+    telemetry_.record({.at = now_,
+                       .kind = EventKind::kMessageReleased,
+                       .peer = peer_.process,
+                       .number = done.sequence,
+                       .bytes = done.length,
                        .extra = done.stream.value});
     completions_.push_back(std::move(done));
   }
   for (Completion& done : inbox_.take_completions()) {
-    telemetry_.record({.at = now_, .kind = EventKind::kMessageDelivered, .peer = peer_.process, .number = done.sequence, .bytes = done.length,
+    telemetry_.record({.at = now_,
+                       .kind = EventKind::kMessageDelivered,
+                       .peer = peer_.process,
+                       .number = done.sequence,
+                       .bytes = done.length,
                        .extra = done.stream.value});
     ++telemetry_.counters.messages_received;
     completions_.push_back(std::move(done));
@@ -103,7 +122,11 @@ Turn Session::step(Instant now) {
     if (path->link) reading_opening_ = false, turn.moved |= path->link->step(now, *this);
     reading_ = nullptr;
     if (path->link && path->link->state() == LinkState::kDown) {
-      deferred_.push_back({.kind = Deferred::Kind::kFence, .path = path->id, .epoch = path->epoch, .cause = path->link->cause(), .have = {}});
+      deferred_.push_back({.kind = Deferred::Kind::kFence,
+                           .path = path->id,
+                           .epoch = path->epoch,
+                           .cause = path->link->cause(),
+                           .have = {}});
       turn.moved = true;
     }
     step_opening(*path);
@@ -135,7 +158,8 @@ void Session::accept(std::unique_ptr<Link> link, Instant now) {
   stirred_ = true;
   now_ = now;
   Path* path = add_path(link->hello().path);
-  if (path == nullptr || connector_ || peer_bye_ || !wanted(*path) || state_ == SessionState::kPeerDown || state_ == SessionState::kFinished) {
+  if (path == nullptr || connector_ || peer_bye_ || !wanted(*path) || state_ == SessionState::kPeerDown ||
+      state_ == SessionState::kFinished) {
     link->close();
     return;
   }
@@ -148,15 +172,20 @@ void Session::on_notice(ByteView bytes, Instant now) {
   now_ = now;
   if (bytes.empty()) return;
   const auto type = static_cast<FrameType>(bytes[0]);
-  const bool allowed = type == FrameType::kPathDown || type == FrameType::kFenced || type == FrameType::kGroupEnd || type == FrameType::kNicState;
+  const bool allowed = type == FrameType::kPathDown || type == FrameType::kFenced || type == FrameType::kGroupEnd ||
+                       type == FrameType::kNicState;
   if (!allowed || !on_control(type, bytes.subspan(1))) {
     ++telemetry_.counters.refused_frames;
   }
   // No sign of life in the sense of the peer time-out: that one asks for a path.
 }
 
-void Session::on_control_gone() { control_gone_ = stirred_ = true; }
-void Session::on_control_back() { control_gone_ = false; }
+void Session::on_control_gone() {
+  control_gone_ = stirred_ = true;
+}
+void Session::on_control_back() {
+  control_gone_ = false;
+}
 
 void Session::on_nic_event(const NicEvent& event, Instant now) {
   stirred_ = true;
@@ -171,7 +200,11 @@ void Session::on_nic_event(const NicEvent& event, Instant now) {
     if (event.up)
       path->comeback.on_hint(now);
     else if (path->link)
-      deferred_.push_back({.kind = Deferred::Kind::kFence, .path = path->id, .epoch = path->epoch, .cause = Cause::kCarrier, .have = {}});
+      deferred_.push_back({.kind = Deferred::Kind::kFence,
+                           .path = path->id,
+                           .epoch = path->epoch,
+                           .cause = Cause::kCarrier,
+                           .have = {}});
   }
 }
 
@@ -206,8 +239,8 @@ void Session::finish(Instant now) {
 std::vector<PathView> Session::paths() const {
   std::vector<PathView> views;
   for (const auto& path : paths_)
-    views.push_back({path->id, path->here, path->there, path->state, path->epoch, path->rate.rate_bytes_s(), path->in_flight_bytes,
-                     path->last_cause});
+    views.push_back({path->id, path->here, path->there, path->state, path->epoch, path->rate.rate_bytes_s(),
+                     path->in_flight_bytes, path->last_cause});
   return views;
 }
 
@@ -235,8 +268,15 @@ void Session::end(SessionState state, Error error) {
 }
 
 void Session::note(EventKind kind, const Path& path, std::uint64_t number, std::uint64_t bytes, std::uint64_t extra) {
-  telemetry_.record({.at = now_, .kind = kind, .cause = path.last_cause, .path = path.id, .epoch = path.epoch, .peer = peer_.process,
-                     .number = number, .bytes = bytes, .extra = extra});
+  telemetry_.record({.at = now_,
+                     .kind = kind,
+                     .cause = path.last_cause,
+                     .path = path.id,
+                     .epoch = path.epoch,
+                     .peer = peer_.process,
+                     .number = number,
+                     .bytes = bytes,
+                     .extra = extra});
 }
 
 }  // namespace r2ccl

@@ -18,10 +18,10 @@
 #include "base/id.h"
 #include "base/result.h"
 #include "env/env.h"
+#include "env/secret.h"
 #include "health/comeback.h"
 #include "health/silence.h"
 #include "health/verdict.h"
-#include "env/secret.h"
 #include "session/inbox.h"
 #include "session/limits.h"
 #include "session/outbox.h"
@@ -68,8 +68,8 @@ struct PathView {
 class Session final : private FrameSink {
  public:
   // `self` and `peer` describe both ends; provider, notices, log and telemetry are borrowed and outlive the session.
-  Session(const ProcessInfo& self, const ProcessInfo& peer, KeyId key, Provider& provider, NoticeSender& notices, Log& log,
-          Telemetry& telemetry, const SessionConfig& config);
+  Session(const ProcessInfo& self, const ProcessInfo& peer, KeyId key, Provider& provider, NoticeSender& notices,
+          Log& log, Telemetry& telemetry, const SessionConfig& config);
   ~Session() override;
 
   // ---- streams and messages ----
@@ -78,7 +78,8 @@ class Session final : private FrameSink {
   // Messages of a stream are matched in order: the n-th receive takes the n-th send. Completions may come in any order.
   // kBusy: too many operations are pending on the stream; kPeerDown and kMisuse as they say.
   Result<std::uint64_t> send(GroupId group, StreamId stream, MemoryRef memory, std::uint64_t tag, std::uint64_t token);
-  Result<std::uint64_t> receive(GroupId group, StreamId stream, MemoryRef memory, std::uint64_t tag, std::uint64_t token);
+  Result<std::uint64_t> receive(GroupId group, StreamId stream, MemoryRef memory, std::uint64_t tag,
+                                std::uint64_t token);
   // Ends all streams of a group at both ends: pending operations complete with kAborted before this returns, and no user memory of
   // theirs is read or written afterwards. Other groups do not notice.
   void abort(GroupId group);
@@ -186,7 +187,8 @@ class Session final : private FrameSink {
 
   void harvest();
   void end(SessionState state, Error error);
-  void note(EventKind kind, const Path& path, std::uint64_t number = 0, std::uint64_t bytes = 0, std::uint64_t extra = 0);
+  void note(EventKind kind, const Path& path, std::uint64_t number = 0, std::uint64_t bytes = 0,
+            std::uint64_t extra = 0);
 
   const ProcessInfo self_, peer_;
   const KeyId key_;
@@ -201,11 +203,11 @@ class Session final : private FrameSink {
   Error end_{Fault::kBug, ""};
   Instant now_{};
   bool started_ = false;
-  bool stirred_ = true;   // something was asked for since the last turn
-  Instant next_timer_{};  // when the next turn has work although nothing comes
+  bool stirred_ = true;                       // something was asked for since the last turn
+  Instant next_timer_{};                      // when the next turn has work although nothing comes
   std::vector<std::unique_ptr<Path>> paths_;  // by id
   bool cross_paths_made_ = false;
-  Path* reading_ = nullptr;     // whose link is inside step()
+  Path* reading_ = nullptr;  // whose link is inside step()
   bool reading_opening_ = false;
   std::vector<Deferred> deferred_;
 
@@ -218,7 +220,7 @@ class Session final : private FrameSink {
   std::vector<Completion> completions_;
   std::vector<Observation> observations_;
   std::vector<Outbox::Receipted> receipted_;
-  std::vector<Path*> usable_;                 // of this turn
+  std::vector<Path*> usable_;  // of this turn
   std::vector<StripeCandidate> candidates_;
   Bytes body_;
 

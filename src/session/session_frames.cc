@@ -35,7 +35,10 @@ void Session::on_frame(Link&, const FrameHeader& header, ByteView bytes, Payload
   if (reading_opening_) {
     const auto body = decode<OpenBody>(bytes);
     if (body && type == FrameType::kOpen && !connector_) {
-      deferred_.push_back({.kind = Deferred::Kind::kOpen, .path = path.id, .epoch = body->epoch, .have = body->have,
+      deferred_.push_back({.kind = Deferred::Kind::kOpen,
+                           .path = path.id,
+                           .epoch = body->epoch,
+                           .have = body->have,
                            .eager_bytes = body->eager_bytes});
     } else if (body && type == FrameType::kOpenAck && connector_ && path.open_sent && body->epoch >= path.proposed) {
       on_open_ack(path, *body);
@@ -96,7 +99,8 @@ bool Session::on_control(FrameType type, ByteView bytes) {
       return bytes.empty();
     case FrameType::kCredit: {
       const auto credits = decode<std::vector<CreditEntry>>(bytes);
-      return credits && std::all_of(credits->begin(), credits->end(), [this](const CreditEntry& c) { return outbox_.on_credit(c); });
+      return credits && std::all_of(credits->begin(), credits->end(),
+                                    [this](const CreditEntry& c) { return outbox_.on_credit(c); });
     }
     case FrameType::kReceipt: {
       const auto receipt = decode<ReceiptBody>(bytes);
@@ -117,12 +121,19 @@ bool Session::on_control(FrameType type, ByteView bytes) {
     }
     case FrameType::kPathDown: {
       const auto body = decode<PathDownBody>(bytes);
-      if (body) deferred_.push_back({.kind = Deferred::Kind::kPathDown, .path = body->path, .epoch = body->epoch, .cause = body->cause, .have = {}});
+      if (body)
+        deferred_.push_back({.kind = Deferred::Kind::kPathDown,
+                             .path = body->path,
+                             .epoch = body->epoch,
+                             .cause = body->cause,
+                             .have = {}});
       return body.has_value();
     }
     case FrameType::kFenced: {
       const auto body = decode<FencedBody>(bytes);
-      if (body) deferred_.push_back({.kind = Deferred::Kind::kFenced, .path = body->path, .epoch = body->epoch, .have = body->have});
+      if (body)
+        deferred_.push_back(
+            {.kind = Deferred::Kind::kFenced, .path = body->path, .epoch = body->epoch, .have = body->have});
       return body.has_value();
     }
     case FrameType::kJoin: {
@@ -182,7 +193,8 @@ void Session::on_nic_state(const std::vector<NicStateEntry>& nics) {
 // A peer that breaks the protocol on a path loses the path, not the session.
 void Session::refuse(Path& path) {
   ++telemetry_.counters.refused_frames;
-  deferred_.push_back({.kind = Deferred::Kind::kFence, .path = path.id, .epoch = path.epoch, .cause = Cause::kBadFrame, .have = {}});
+  deferred_.push_back(
+      {.kind = Deferred::Kind::kFence, .path = path.id, .epoch = path.epoch, .cause = Cause::kBadFrame, .have = {}});
 }
 
 bool Session::apply_receipt(const IntervalSet& have) {

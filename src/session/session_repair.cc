@@ -22,11 +22,13 @@ void Session::make_rail_paths() {
 void Session::make_cross_paths() {
   if (config_.fabric != Fabric::kRouted || std::exchange(cross_paths_made_, true)) return;
   for (const auto& here : self_.ports)
-    for (const auto& there : peer_.ports) add_path(connector_ ? PathId{here.nic, there.nic} : PathId{there.nic, here.nic});
+    for (const auto& there : peer_.ports)
+      add_path(connector_ ? PathId{here.nic, there.nic} : PathId{there.nic, here.nic});
 }
 
 Path* Session::find_path(PathId id) {
-  const auto at = std::lower_bound(paths_.begin(), paths_.end(), id, [](const auto& path, PathId key) { return path->id < key; });
+  const auto at =
+      std::lower_bound(paths_.begin(), paths_.end(), id, [](const auto& path, PathId key) { return path->id < key; });
   return at != paths_.end() && (*at)->id == id ? at->get() : nullptr;
 }
 
@@ -40,15 +42,20 @@ Path* Session::add_path(PathId id) {
   };
   const auto local = has(self_.ports, here);
   const auto remote = has(peer_.ports, there);
-  if (local == self_.ports.end() || remote == peer_.ports.end() || paths_.size() >= config_.limits.paths_max) return nullptr;
-  auto path = std::make_unique<Path>(id, here, there, remote->listen, config_.limits, config_.silence, config_.comeback);
+  if (local == self_.ports.end() || remote == peer_.ports.end() || paths_.size() >= config_.limits.paths_max)
+    return nullptr;
+  auto path =
+      std::make_unique<Path>(id, here, there, remote->listen, config_.limits, config_.silence, config_.comeback);
   for (const Nic& nic : provider_.nics())
     if (nic.id == here) path->distance_weight = 1.0 + 0.05 * static_cast<double>(nic.distance);
-  const auto at = std::lower_bound(paths_.begin(), paths_.end(), id, [](const auto& p, PathId key) { return p->id < key; });
+  const auto at =
+      std::lower_bound(paths_.begin(), paths_.end(), id, [](const auto& p, PathId key) { return p->id < key; });
   return paths_.insert(at, std::move(path))->get();
 }
 
-bool Session::wanted(const Path& path) const { return !nics_here_.at(path.here).drained && !nics_there_.at(path.there).drained; }
+bool Session::wanted(const Path& path) const {
+  return !nics_here_.at(path.here).drained && !nics_there_.at(path.there).drained;
+}
 
 // ---- fence, agree, replay ------------------------------------------------------------------------------------
 
@@ -115,7 +122,8 @@ void Session::fence(Path& path, Cause cause, Cause peer_cause) {
   path.state = PathState::kFencing;
   note(EventKind::kFenceSent, path, inbox_.have().cumulative());
 
-  const bool planned = cause == Cause::kDrained || cause == Cause::kReplaced || peer_cause == Cause::kDrained || peer_bye_;
+  const bool planned =
+      cause == Cause::kDrained || cause == Cause::kReplaced || peer_cause == Cause::kDrained || peer_bye_;
   if (!planned) {
     path.comeback.on_down(now_);
     observe(path, cause, false);
@@ -179,13 +187,14 @@ void Session::apply_fenced(Path& path, Epoch epoch, const IntervalSet& have) {
   if (path.state != PathState::kFencing) return;
   path.state = wanted(path) ? PathState::kClosed : PathState::kDrained;
   if (log_.enabled(LogLevel::kInfo))
-    log_.write(LogLevel::kInfo, fmt::format("path {} to rank {}: both ends agree {:.1f} ms after it went down", to_text(path.id), peer_.rank,
-                                            to_ms(now_ - path.down_since)));
+    log_.write(LogLevel::kInfo, fmt::format("path {} to rank {}: both ends agree {:.1f} ms after it went down",
+                                            to_text(path.id), peer_.rank, to_ms(now_ - path.down_since)));
 }
 
 void Session::observe(const Path& path, Cause cause, bool at_peer) {
   const NicName here{self_.server, path.here}, there{peer_.server, path.there};
-  if (observations_.size() < 1024) observations_.push_back({at_peer ? there : here, at_peer ? here : there, cause, now_});
+  if (observations_.size() < 1024)
+    observations_.push_back({at_peer ? there : here, at_peer ? here : there, cause, now_});
 }
 
 // ---- opening -------------------------------------------------------------------------------------------------
@@ -193,7 +202,8 @@ void Session::observe(const Path& path, Cause cause, bool at_peer) {
 void Session::try_open(Path& path) {
   path.last_attempt = now_;
   path.open_sent = false;
-  const Hello hello{.purpose = Purpose::kData, .key = key_, .from = self_.process, .to = peer_.process, .path = path.id};
+  const Hello hello{
+      .purpose = Purpose::kData, .key = key_, .from = self_.process, .to = peer_.process, .path = path.id};
   auto link = provider_.connect(path.here, path.remote, hello, now_);
   if (!link) {
     path.comeback.on_attempt_failed(now_);
@@ -228,7 +238,8 @@ void Session::step_opening(Path& path) {
   path.proposed = {std::max(path.seen, path.epoch).value + 1};
   path.seen = path.proposed;
   const Bytes body = encode(OpenBody{path.proposed, config_.limits.eager_bytes, inbox_.have()});
-  const FrameHeader header{.type = static_cast<std::uint8_t>(FrameType::kOpen), .path = path.id, .epoch = path.proposed};
+  const FrameHeader header{
+      .type = static_cast<std::uint8_t>(FrameType::kOpen), .path = path.id, .epoch = path.proposed};
   if (!path.opening->post({header, body, {}})) return drop_opening(path);
   path.open_sent = true;
   reading_ = &path;
@@ -291,7 +302,8 @@ void Session::trust(Path& path) {
 // The accepting end can not reconnect; when everything is gone it asks whether anybody still listens there.
 void Session::probe_for_death(Path& path) {
   path.last_attempt = now_;
-  const Hello hello{.purpose = Purpose::kProbe, .key = key_, .from = self_.process, .to = peer_.process, .path = path.id};
+  const Hello hello{
+      .purpose = Purpose::kProbe, .key = key_, .from = self_.process, .to = peer_.process, .path = path.id};
   if (auto link = provider_.connect(path.here, path.remote, hello, now_)) path.opening = std::move(*link);
 }
 

@@ -20,10 +20,14 @@ bool Session::post(Path& path, FrameType type, ByteView body) {
 // Where state goes: the open path that was heard from last, healthy ones first. Null: none is open.
 Path* Session::control_path() {
   Path* best = nullptr;
-  const auto rank = [](const Path& path) { return path.state == PathState::kUp ? 2 : path.state == PathState::kProbation ? 1 : 0; };
+  const auto rank = [](const Path& path) {
+    return path.state == PathState::kUp ? 2 : path.state == PathState::kProbation ? 1 : 0;
+  };
   for (const auto& path : paths_) {
     if (!path->link) continue;
-    if (best == nullptr || rank(*path) > rank(*best) || (rank(*path) == rank(*best) && path->last_heard > best->last_heard)) best = path.get();
+    if (best == nullptr || rank(*path) > rank(*best) ||
+        (rank(*path) == rank(*best) && path->last_heard > best->last_heard))
+      best = path.get();
   }
   return best;
 }
@@ -50,12 +54,16 @@ const std::vector<Path*>& Session::usable_paths() {
 
 void Session::pump() {
   usable_paths();
+  double rate = 0;
+  for (const Path* path : usable_) rate = std::max(rate, path->rate.rate_bytes_s());
+  const auto chunk_max = static_cast<std::uint64_t>(rate * to_seconds(config_.limits.chunk_time));
   while (!usable_.empty()) {
-    const auto length = outbox_.next_length(usable_.size());
+    const auto length = outbox_.next_length(usable_.size(), chunk_max);
     if (!length) return;
     candidates_.clear();
     for (const Path* path : usable_)
-      candidates_.push_back({path->rate.rate_bytes_s(), path->distance_weight, path->in_flight_bytes, path->min_rtt, path->last_chunk});
+      candidates_.push_back(
+          {path->rate.rate_bytes_s(), path->distance_weight, path->in_flight_bytes, path->min_rtt, path->last_chunk});
     const auto chosen = choose_path(candidates_, *length, config_.limits, now_);
     if (!chosen) return;
     SendReason reason{};
@@ -71,7 +79,10 @@ bool Session::transmit(Path& path, OutChunk& chunk, SendReason reason) {
   encode(outbox_.describe(chunk), body_);
   const MemoryRef payload = outbox_.payload(chunk);
   const auto bytes = static_cast<std::uint32_t>(payload.length);
-  const FrameHeader header{.type = static_cast<std::uint8_t>(FrameType::kData), .path = path.id, .epoch = path.epoch, .payload_bytes = bytes};
+  const FrameHeader header{.type = static_cast<std::uint8_t>(FrameType::kData),
+                           .path = path.id,
+                           .epoch = path.epoch,
+                           .payload_bytes = bytes};
   const auto ticket = path.link->post({header, body_, payload});
   if (!ticket) return false;
   path.rate.on_sent(now_, path.in_flight_bytes);
@@ -128,7 +139,8 @@ void Session::flush_state() {
 
 void Session::send_receipt(Path& path) {
   if (inbox_.unreceipted() == 0) return;
-  if (!post(path, FrameType::kReceipt, encode(ReceiptBody{inbox_.eager_released(), inbox_.have()}))) full_state_due_ = true;
+  if (!post(path, FrameType::kReceipt, encode(ReceiptBody{inbox_.eager_released(), inbox_.have()})))
+    full_state_due_ = true;
   inbox_.on_receipt_sent();
 }
 
@@ -157,7 +169,8 @@ void Session::send_full_state(Path& path) {
     if (!post(path, FrameType::kGroupEnd, encode(group))) full_state_due_ = true;
   if (!post(path, FrameType::kNicState, encode(nic_state()))) full_state_due_ = true;
   for (const auto& other : paths_)
-    if (other->idle_told && other->link) post(path, FrameType::kPathIdle, encode(PathIdleBody{other->id, other->epoch}));
+    if (other->idle_told && other->link)
+      post(path, FrameType::kPathIdle, encode(PathIdleBody{other->id, other->epoch}));
 
   const bool all = config_.rules.resend_credit_after_fence || std::exchange(group_joined_, false);
   std::vector<CreditEntry> credits = inbox_.take_new_credits();
@@ -165,7 +178,8 @@ void Session::send_full_state(Path& path) {
   inbox_.take_new_failures();
   std::erase_if(credits, [this](const CreditEntry& credit) { return !groups_.at(credit.group).joined; });
   send_list_state(path, std::move(credits), inbox_.failed_copies());
-  if (!post(path, FrameType::kReceipt, encode(ReceiptBody{inbox_.eager_released(), inbox_.have()}))) full_state_due_ = true;
+  if (!post(path, FrameType::kReceipt, encode(ReceiptBody{inbox_.eager_released(), inbox_.have()})))
+    full_state_due_ = true;
   inbox_.on_receipt_sent();
   state_due_ = kNever;
   if (bye_sent_) post(path, FrameType::kBye, {});

@@ -30,7 +30,8 @@ class NoLog final : public Log {
 ProcessInfo process(std::uint64_t id, std::uint32_t rank, int nics) {
   ProcessInfo info{.process = {id}, .server = {rank}, .rank = rank, .host = "host" + std::to_string(rank), .ports = {}};
   for (int i = 0; i < nics; ++i)
-    info.ports.push_back({.nic = {static_cast<std::uint8_t>(i)}, .name = "eth" + std::to_string(i), .listen = {}, .speed_bytes_s = 0});
+    info.ports.push_back(
+        {.nic = {static_cast<std::uint8_t>(i)}, .name = "eth" + std::to_string(i), .listen = {}, .speed_bytes_s = 0});
   return info;
 }
 
@@ -279,7 +280,8 @@ TEST(Session, PeerIsDownAfterItsTimeoutAndBothEndsAreTold) {
   for (int i = 0; i < 560; ++i) pair.turn(10ms);
   for (int side : {0, 1}) {
     EXPECT_EQ(pair.ends[side]->state(), SessionState::kPeerDown);
-    EXPECT_NE(pair.ends[side]->why_down().find("rank " + std::to_string(1 - side)), std::string::npos) << pair.ends[side]->why_down();
+    EXPECT_NE(pair.ends[side]->why_down().find("rank " + std::to_string(1 - side)), std::string::npos)
+        << pair.ends[side]->why_down();
   }
   ASSERT_EQ(pair.completions[1].size(), 1u);
   EXPECT_EQ(pair.completions[1][0].status.error().fault, Fault::kPeerDown);
@@ -302,8 +304,7 @@ TEST(Session, AbortEndsOneGroupAtBothEndsAndLeavesTheOther) {
   ASSERT_TRUE(pair.run_until_completions(2, 2));
   EXPECT_EQ(source.bytes, target.bytes);
   for (int side : {0, 1})
-    for (const Completion& done : pair.completions[side])
-      EXPECT_EQ(done.status.has_value(), done.group == kOther);
+    for (const Completion& done : pair.completions[side]) EXPECT_EQ(done.status.has_value(), done.group == kOther);
   // The window moves on: what was abandoned leaves no gap.
   Buffer more(pattern(2'000'000, 3)), more_target(2'000'000);
   pair.net.frames_per_step = 1000;
@@ -323,7 +324,10 @@ TEST(Session, DrainLosesAndRepeatsNothingAndUndrainReturns) {
   for (int i = 0; i < 5; ++i) pair.turn();
   pair.ends[1]->drain({1}, pair.now);
   ASSERT_TRUE(pair.run_until_completions(1, 1));
-  ASSERT_TRUE(pair.run([&] { return pair.ends[0]->paths()[1].state == PathState::kDrained && pair.ends[1]->paths()[1].state == PathState::kDrained; }));
+  ASSERT_TRUE(pair.run([&] {
+    return pair.ends[0]->paths()[1].state == PathState::kDrained &&
+           pair.ends[1]->paths()[1].state == PathState::kDrained;
+  }));
   EXPECT_EQ(source.bytes, target.bytes);
   EXPECT_EQ(pair.telemetry[0].counters.replayed_chunks + pair.telemetry[0].counters.resent_chunks, 0u);
   pair.run([] { return false; }, 1s, 10ms);

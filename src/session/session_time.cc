@@ -13,18 +13,21 @@ bool Session::any_live() const {
 }
 
 bool Session::any_healthy() const {
-  return std::any_of(paths_.begin(), paths_.end(), [](const auto& path) { return path->link && path->state != PathState::kSuspect; });
+  return std::any_of(paths_.begin(), paths_.end(),
+                     [](const auto& path) { return path->link && path->state != PathState::kSuspect; });
 }
 
 void Session::run_timers() {
   const bool live = any_live();
-  bool trusted = std::any_of(paths_.begin(), paths_.end(),
-                             [](const auto& path) { return path->state == PathState::kUp || path->state == PathState::kSuspect; });
+  bool trusted = std::any_of(paths_.begin(), paths_.end(), [](const auto& path) {
+    return path->state == PathState::kUp || path->state == PathState::kSuspect;
+  });
   for (const auto& owner : paths_) {
     Path& path = *owner;
     if (path.link) {
       if (now_ >= path.next_sample) judge_silence(path);
-      if (path.state == PathState::kProbation && (now_ >= path.probation_until || !trusted)) trust(path), trusted = true;
+      if (path.state == PathState::kProbation && (now_ >= path.probation_until || !trusted))
+        trust(path), trusted = true;
       if (path.link) send_heartbeat(path);
       if (path.link && !wanted(path)) run_drain(path);
     }
@@ -32,9 +35,11 @@ void Session::run_timers() {
     if (path.state == PathState::kDrained && wanted(path)) path.state = PathState::kClosed;
     if (path.state == PathState::kClosed && !wanted(path)) path.state = PathState::kDrained;
     if (path.link || path.opening || peer_bye_ || !wanted(path)) continue;
-    const bool due = live ? now_ >= path.comeback.next_attempt() : now_ - path.last_attempt >= config_.limits.no_path_retry;
+    const bool due =
+        live ? now_ >= path.comeback.next_attempt() : now_ - path.last_attempt >= config_.limits.no_path_retry;
     if (connector_ && (due || path.last_attempt == Instant{})) try_open(path);
-    if (!connector_ && !live && control_gone_ && now_ - path.last_attempt >= config_.limits.no_path_retry) probe_for_death(path);
+    if (!connector_ && !live && control_gone_ && now_ - path.last_attempt >= config_.limits.no_path_retry)
+      probe_for_death(path);
   }
   run_deferred();
   judge_peer();
@@ -44,7 +49,8 @@ void Session::run_timers() {
 // Acknowledgements that advance mean slow; a path is given up only while another one shows that the peer is there.
 void Session::judge_silence(Path& path) {
   const Progress progress = path.link->progress(now_);
-  if (progress.acked_bytes > path.acked_bytes) path.last_alive = std::max(path.last_alive, now_ - progress.last_ack_age);
+  if (progress.acked_bytes > path.acked_bytes)
+    path.last_alive = std::max(path.last_alive, now_ - progress.last_ack_age);
   path.acked_bytes = progress.acked_bytes;
   path.min_rtt = progress.min_rtt;
   const Hearing hearing = path.silence.on_sample(now_, progress);
@@ -69,7 +75,8 @@ void Session::judge_silence(Path& path) {
     return other.get() != &path && other->link && other->last_alive > quiet_since;
   });
   if (peer_speaks)
-    deferred_.push_back({.kind = Deferred::Kind::kFence, .path = path.id, .epoch = path.epoch, .cause = Cause::kSilent, .have = {}});
+    deferred_.push_back(
+        {.kind = Deferred::Kind::kFence, .path = path.id, .epoch = path.epoch, .cause = Cause::kSilent, .have = {}});
   else if (connector_ && !path.opening && now_ - quiet_since >= config_.limits.all_silent_reconnect &&
            now_ - path.last_attempt >= config_.limits.open_timeout)
     try_open(path);  // beside the old connection, which goes on if the peer was only asleep
@@ -85,7 +92,8 @@ void Session::run_drain(Path& path) {
   if (path.in_flight_bytes != 0) return;
   if (!path.idle_told) path.idle_told = post(path, FrameType::kPathIdle, encode(PathIdleBody{path.id, path.epoch}));
   if (path.peer_idle && nics_here_.at(path.here).drained)
-    deferred_.push_back({.kind = Deferred::Kind::kFence, .path = path.id, .epoch = path.epoch, .cause = Cause::kDrained, .have = {}});
+    deferred_.push_back(
+        {.kind = Deferred::Kind::kFence, .path = path.id, .epoch = path.epoch, .cause = Cause::kDrained, .have = {}});
 }
 
 void Session::judge_peer() {
@@ -94,15 +102,19 @@ void Session::judge_peer() {
   } else {
     if (peer_bye_) return end(SessionState::kFinished, {Fault::kPeerDown, fmt::format("rank {} has left", peer_.rank)});
     const auto refused = [this](const auto& path) { return path->refusals >= config_.limits.refusals_max; };
-    const bool nobody = control_gone_ && std::any_of(paths_.begin(), paths_.end(), refused) &&
-                        std::all_of(paths_.begin(), paths_.end(), [&](const auto& path) { return refused(path) || !path->is_rail(); });
-    if (nobody) return end(SessionState::kPeerDown, {Fault::kPeerDown, fmt::format("rank {} ({}): its process is gone", peer_.rank, peer_.host)});
+    const bool nobody =
+        control_gone_ && std::any_of(paths_.begin(), paths_.end(), refused) &&
+        std::all_of(paths_.begin(), paths_.end(), [&](const auto& path) { return refused(path) || !path->is_rail(); });
+    if (nobody)
+      return end(SessionState::kPeerDown,
+                 {Fault::kPeerDown, fmt::format("rank {} ({}): its process is gone", peer_.rank, peer_.host)});
     if (now_ - last_heard_ < config_.limits.peer_timeout) return;
   }
   std::string nics;
   for (const auto& port : peer_.ports) nics += (nics.empty() ? "" : ", ") + port.name;
-  end(SessionState::kPeerDown, {Fault::kPeerDown, fmt::format("rank {} ({}): no sign of life for {:.1f} s on any NIC ({})", peer_.rank,
-                                                              peer_.host, to_seconds(now_ - last_heard_), nics)});
+  end(SessionState::kPeerDown,
+      {Fault::kPeerDown, fmt::format("rank {} ({}): no sign of life for {:.1f} s on any NIC ({})", peer_.rank,
+                                     peer_.host, to_seconds(now_ - last_heard_), nics)});
 }
 
 void Session::run_finish() {
@@ -119,20 +131,24 @@ void Session::run_finish() {
 
 Instant Session::next_deadline() const {
   const bool live = any_live();
-  Instant next = live ? std::min(state_due_, bye_deadline_) : bye_deadline_;  // without a path a receipt has nowhere to go
+  Instant next =
+      live ? std::min(state_due_, bye_deadline_) : bye_deadline_;  // without a path a receipt has nowhere to go
   for (const auto& owner : paths_) {
     const Path& path = *owner;
     if (path.link) {
-      next = std::min({next, path.next_sample,
-                       path.last_posted + (path.state == PathState::kProbation ? config_.limits.probe : config_.limits.heartbeat)});
+      next = std::min(
+          {next, path.next_sample,
+           path.last_posted + (path.state == PathState::kProbation ? config_.limits.probe : config_.limits.heartbeat)});
       if (path.state == PathState::kProbation) next = std::min(next, path.probation_until);
     }
     if (path.state == PathState::kFencing) next = std::min(next, path.next_notice);
     if (path.opening) {
       next = std::min(next, path.last_attempt + config_.limits.open_timeout + 1ms);
     } else if (!path.link && wanted(path) && !peer_bye_) {
-      if (connector_) next = std::min(next, live ? path.comeback.next_attempt() : path.last_attempt + config_.limits.no_path_retry);
-      if (!connector_ && !live && control_gone_) next = std::min(next, path.last_attempt + config_.limits.no_path_retry);
+      if (connector_)
+        next = std::min(next, live ? path.comeback.next_attempt() : path.last_attempt + config_.limits.no_path_retry);
+      if (!connector_ && !live && control_gone_)
+        next = std::min(next, path.last_attempt + config_.limits.no_path_retry);
     }
   }
   if (nic_news_ && !any_healthy()) next = std::min(next, std::max(next_nic_notice_, now_));

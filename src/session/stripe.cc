@@ -5,24 +5,31 @@
 namespace r2ccl {
 
 std::uint64_t in_flight_max(const StripeCandidate& path, const SessionLimits& limits) {
-  const double seconds = to_seconds(limits.path_in_flight_time + path.min_rtt);
-  return std::max<std::uint64_t>(limits.path_in_flight_min, static_cast<std::uint64_t>(seconds * path.rate_bytes_s));
+  const auto bytes_in = [&](Duration time) { return static_cast<std::uint64_t>(to_seconds(time) * path.rate_bytes_s); };
+  const std::uint64_t most =
+      std::max<std::uint64_t>(limits.path_in_flight_most, bytes_in(limits.path_in_flight_least_time));
+  const std::uint64_t busy = std::min(bytes_in(limits.path_in_flight_time), most);
+  return std::max<std::uint64_t>(limits.path_in_flight_min, busy + bytes_in(path.min_rtt));
 }
 
-std::optional<std::size_t> choose_path(std::span<const StripeCandidate> paths, std::uint32_t bytes, const SessionLimits& limits, Instant now) {
-  constexpr double kResolution = 20e-6;  // seconds; closer finishes count as equal, so that small messages stay on one path
+std::optional<std::size_t> choose_path(std::span<const StripeCandidate> paths, std::uint32_t bytes,
+                                       const SessionLimits& limits, Instant now) {
+  constexpr double kResolution =
+      20e-6;  // seconds; closer finishes count as equal, so that small messages stay on one path
   std::optional<std::size_t> best;
   double best_finish = 0;
   for (std::size_t i = 0; i < paths.size(); ++i) {
     const StripeCandidate& path = paths[i];
-    const bool avoided = paths.size() > 1 && path.in_flight_bytes == 0 && now - path.last_chunk >= limits.avoided_path_chunk;
+    const bool avoided =
+        paths.size() > 1 && path.in_flight_bytes == 0 && now - path.last_chunk >= limits.avoided_path_chunk;
     if (avoided && bytes != 0) return i;
     const double finish = static_cast<double>(path.in_flight_bytes + bytes) / path.rate_bytes_s * path.distance_weight;
     if (!best || finish + kResolution < best_finish) best = i, best_finish = finish;
   }
   if (!best) return std::nullopt;
   const StripeCandidate& chosen = paths[*best];
-  if (chosen.in_flight_bytes != 0 && chosen.in_flight_bytes + bytes > in_flight_max(chosen, limits)) return std::nullopt;
+  if (chosen.in_flight_bytes != 0 && chosen.in_flight_bytes + bytes > in_flight_max(chosen, limits))
+    return std::nullopt;
   return best;
 }
 

@@ -23,6 +23,7 @@ std::uint64_t in_flight_max(const StripeCandidate& path, const SessionLimits& li
 
 // The index of the path that finishes `bytes` first. Nothing: that path is full and waiting for it beats any other. A path that
 // has been avoided for long gets the chunk instead, so that its estimate recovers. Ties go to the lower index.
-std::optional<std::size_t> choose_path(std::span<const StripeCandidate> paths, std::uint32_t bytes, const SessionLimits& limits, Instant now);
+std::optional<std::size_t> choose_path(std::span<const StripeCandidate> paths, std::uint32_t bytes,
+                                       const SessionLimits& limits, Instant now);
 
 }  // namespace r2ccl

@@ -15,7 +15,11 @@ const SessionLimits kLimits;
 constexpr Instant kNow{10s};
 
 StripeCandidate path(double rate, std::uint64_t in_flight, double weight = 1.0) {
-  return {.rate_bytes_s = rate, .distance_weight = weight, .in_flight_bytes = in_flight, .min_rtt = 0ns, .last_chunk = kNow};
+  return {.rate_bytes_s = rate,
+          .distance_weight = weight,
+          .in_flight_bytes = in_flight,
+          .min_rtt = 0ns,
+          .last_chunk = kNow};
 }
 
 TEST(Stripe, TakesThePathThatFinishesFirst) {
@@ -29,7 +33,7 @@ TEST(Stripe, TiesGoToTheLowerIndexAndDistanceCounts) {
 }
 
 TEST(Stripe, WaitsForTheFastPathRatherThanUseASlowOne) {
-  const std::vector<StripeCandidate> paths{path(100e6, 1'000'000), path(1e6, 0)};
+  const std::vector<StripeCandidate> paths{path(100e6, 900'000), path(1e6, 0)};
   EXPECT_EQ(choose_path(paths, 256'000, kLimits, kNow), std::nullopt);
 }
 
@@ -43,6 +47,16 @@ TEST(Stripe, AnAvoidedPathGetsAChunkNowAndThen) {
 TEST(Stripe, AnEmptyPathTakesAnyChunkButNeverMoreThanItsShare) {
   EXPECT_EQ(choose_path(std::vector{path(1e3, 0)}, 4 << 20, kLimits, kNow), 0u);
   EXPECT_EQ(choose_path(std::vector{path(1e3, 128 * 1024)}, 1, kLimits, kNow), std::nullopt);
+}
+
+TEST(Stripe, HoldsTenMillisecondsOfASlowPathAndOneOfAFastOne) {
+  EXPECT_EQ(in_flight_max(path(1e6, 0), kLimits), 128u * 1024);
+  EXPECT_EQ(in_flight_max(path(60e6, 0), kLimits), 600'000u);
+  EXPECT_EQ(in_flight_max(path(500e6, 0), kLimits), 1024u * 1024);
+  EXPECT_EQ(in_flight_max(path(50e9, 0), kLimits), 50'000'000u);
+  StripeCandidate far = path(500e6, 0);
+  far.min_rtt = 20ms;
+  EXPECT_EQ(in_flight_max(far, kLimits), 1024u * 1024 + 10'000'000u);
 }
 
 TEST(RateMeter, FollowsASlowDownWithinAFewSamples) {

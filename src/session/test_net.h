@@ -24,7 +24,8 @@ class TestLink final : public Link {
     Ticket ticket = 0;
     Bytes bytes;  // payload once it left the sender
   };
-  TestLink(TestNet& net, NicId nic, const Hello& hello, ProcessId peer) : net_(net), nic_(nic), hello_(hello), peer_(peer) {}
+  TestLink(TestNet& net, NicId nic, const Hello& hello, ProcessId peer)
+      : net_(net), nic_(nic), hello_(hello), peer_(peer) {}
   ~TestLink() override;
 
   LinkState state() const override { return state_; }
@@ -72,7 +73,8 @@ class TestLink final : public Link {
 class TestProvider final : public Provider {
  public:
   TestProvider(TestNet& net, int side, int nics) : net_(net), side_(side) {
-    for (int i = 0; i < nics; ++i) nics_.push_back({.id = {static_cast<std::uint8_t>(i)}, .name = "eth" + std::to_string(i), .address = {}});
+    for (int i = 0; i < nics; ++i)
+      nics_.push_back({.id = {static_cast<std::uint8_t>(i)}, .name = "eth" + std::to_string(i), .address = {}});
   }
   std::span<const Nic> nics() const override { return nics_; }
   Result<Address> listen(NicId, std::uint16_t) override { return Address{}; }
@@ -124,7 +126,8 @@ inline TestLink::~TestLink() {
 }
 
 inline Result<std::unique_ptr<Link>> TestProvider::connect(NicId nic, const Address&, const Hello& hello, Instant) {
-  if (net_.unreachable.contains(hello.path) || net_.silent.contains(hello.path)) return fail(Fault::kPathDown, "refused");
+  if (net_.unreachable.contains(hello.path) || net_.silent.contains(hello.path))
+    return fail(Fault::kPathDown, "refused");
   auto here = std::make_unique<TestLink>(net_, nic, hello, hello.to);
   auto there = std::make_unique<TestLink>(net_, hello.path.high, hello, hello.from);
   here->other = there.get();
@@ -187,12 +190,17 @@ inline void TestLink::drain_and_close(Instant, FrameSink& sink) {
 
 inline void TestLink::close() {
   go_down(Cause::kClosed);
-  if (other != nullptr && other->state_ == LinkState::kUp && !net_.is_silent(hello_.path)) other->go_down(Cause::kClosed);
+  if (other != nullptr && other->state_ == LinkState::kUp && !net_.is_silent(hello_.path))
+    other->go_down(Cause::kClosed);
 }
 
 inline Progress TestLink::progress(Instant now) {
-  return {.acked_bytes = acked_bytes_, .unacked_bytes = sent_bytes_ - acked_bytes_, .queued_bytes = 0, .last_ack_age = now - last_ack_,
-          .srtt = 100us, .min_rtt = 50us};
+  return {.acked_bytes = acked_bytes_,
+          .unacked_bytes = sent_bytes_ - acked_bytes_,
+          .queued_bytes = 0,
+          .last_ack_age = now - last_ack_,
+          .srtt = 100us,
+          .min_rtt = 50us};
 }
 
 // Memory the processor can not address: only read() and write() work.
@@ -201,8 +209,12 @@ class UnmappedRegion final : public Region {
   explicit UnmappedRegion(std::size_t size) : bytes_(size) {}
   std::byte* host() override { return nullptr; }
   std::size_t size() const override { return bytes_.size(); }
-  void read(std::size_t offset, std::span<std::byte> out) override { std::copy_n(bytes_.begin() + static_cast<std::ptrdiff_t>(offset), out.size(), out.begin()); }
-  void write(std::size_t offset, ByteView in) override { std::copy(in.begin(), in.end(), bytes_.begin() + static_cast<std::ptrdiff_t>(offset)); }
+  void read(std::size_t offset, std::span<std::byte> out) override {
+    std::copy_n(bytes_.begin() + static_cast<std::ptrdiff_t>(offset), out.size(), out.begin());
+  }
+  void write(std::size_t offset, ByteView in) override {
+    std::copy(in.begin(), in.end(), bytes_.begin() + static_cast<std::ptrdiff_t>(offset));
+  }
   Bytes& bytes() { return bytes_; }
 
  private:

@@ -36,8 +36,12 @@ std::optional<IntervalSet> get_set(Reader& in) {
   return std::move(*set);
 }
 
-Epoch get_epoch(Reader& in) { return {in.get<std::uint32_t>()}; }
-PathId get_path(Reader& in) { return PathId::unpack(in.get<std::uint16_t>()); }
+Epoch get_epoch(Reader& in) {
+  return {in.get<std::uint32_t>()};
+}
+PathId get_path(Reader& in) {
+  return PathId::unpack(in.get<std::uint16_t>());
+}
 
 }  // namespace
 
@@ -63,7 +67,8 @@ std::optional<OpenBody> decode(ByteView bytes) {
 void encode(const DataBody& body, Bytes& bytes) {
   bytes.clear();
   Writer out(bytes);
-  for (const std::uint64_t field : {body.chunk.value, body.group.value, body.stream.value, body.sequence, body.tag, body.total, body.offset})
+  for (const std::uint64_t field :
+       {body.chunk.value, body.group.value, body.stream.value, body.sequence, body.tag, body.total, body.offset})
     out.put(field);
   out.put(body.copy);
   out.put(body.flags);

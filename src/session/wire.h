@@ -15,30 +15,30 @@
 namespace r2ccl {
 
 enum class FrameType : std::uint8_t {
-  kOpen = 1,      // OpenBody; connector, first frame
-  kOpenAck = 2,   // OpenBody; acceptor, settles the epoch
-  kData = 3,      // DataBody, then the chunk
-  kCredit = 4,    // list of CreditEntry
-  kReceipt = 5,   // ReceiptBody
-  kResend = 6,    // list of CopyName: copies that did not land
-  kPathDown = 7,  // PathDownBody
-  kFenced = 8,    // FencedBody
+  kOpen = 1,       // OpenBody; connector, first frame
+  kOpenAck = 2,    // OpenBody; acceptor, settles the epoch
+  kData = 3,       // DataBody, then the chunk
+  kCredit = 4,     // list of CreditEntry
+  kReceipt = 5,    // ReceiptBody
+  kResend = 6,     // list of CopyName: copies that did not land
+  kPathDown = 7,   // PathDownBody
+  kFenced = 8,     // FencedBody
   kHeartbeat = 9,  // empty
-  kJoin = 10,     // JoinBody
+  kJoin = 10,      // JoinBody
   kGroupEnd = 11,  // GroupId
   kNicState = 12,  // list of NicStateEntry
   kPathIdle = 13,  // PathIdleBody
-  kBye = 14,      // empty
-  kByeAck = 15,   // empty
+  kBye = 14,       // empty
+  kByeAck = 15,    // empty
 };
 
-inline constexpr std::size_t kRangesMax = 1024;   // of an IntervalSet on the wire
-inline constexpr std::size_t kListMax = 400;      // entries of a list in one frame
+inline constexpr std::size_t kRangesMax = 1024;  // of an IntervalSet on the wire
+inline constexpr std::size_t kListMax = 400;     // entries of a list in one frame
 
 struct OpenBody {
-  Epoch epoch;                     // proposed; in the ack, agreed
-  std::uint64_t eager_bytes = 0;   // granted in all to the receiver of this frame
-  IntervalSet have;                // FENCED for every older epoch of this path
+  Epoch epoch;                    // proposed; in the ack, agreed
+  std::uint64_t eager_bytes = 0;  // granted in all to the receiver of this frame
+  IntervalSet have;               // FENCED for every older epoch of this path
 };
 
 struct DataBody {

@@ -18,7 +18,8 @@ IntervalSet some_set() {
 
 template <class Body>
 void refuses_other_lengths(const Bytes& bytes) {
-  for (std::size_t size = 0; size < bytes.size(); ++size) EXPECT_FALSE(decode<Body>(ByteView(bytes).first(size))) << size;
+  for (std::size_t size = 0; size < bytes.size(); ++size)
+    EXPECT_FALSE(decode<Body>(ByteView(bytes).first(size))) << size;
   Bytes longer = bytes;
   longer.push_back(std::byte{0});
   EXPECT_FALSE(decode<Body>(longer));
@@ -36,7 +37,16 @@ TEST(Wire, OpenRoundTrips) {
 
 TEST(Wire, DataRoundTrips) {
   Bytes bytes;
-  encode(DataBody{.chunk = {9}, .group = {1}, .stream = {2}, .sequence = 3, .tag = 4, .total = 50, .offset = 10, .copy = 2, .flags = 4}, bytes);
+  encode(DataBody{.chunk = {9},
+                  .group = {1},
+                  .stream = {2},
+                  .sequence = 3,
+                  .tag = 4,
+                  .total = 50,
+                  .offset = 10,
+                  .copy = 2,
+                  .flags = 4},
+         bytes);
   const auto body = decode<DataBody>(bytes);
   ASSERT_TRUE(body);
   EXPECT_EQ(body->chunk, ChunkId{9});

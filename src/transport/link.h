@@ -12,9 +12,9 @@
 
 #include <cstddef>
 #include <cstdint>
+#include <cstring>
 #include <memory>
 #include <optional>
-#include <cstring>
 #include <span>
 #include <string>
 
@@ -44,7 +44,9 @@ class HostRegion final : public Region {
   HostRegion(void* data, std::size_t size) : data_(static_cast<std::byte*>(data)), size_(size) {}
   std::byte* host() override { return data_; }
   std::size_t size() const override { return size_; }
-  void read(std::size_t offset, std::span<std::byte> out) override { std::memcpy(out.data(), data_ + offset, out.size()); }
+  void read(std::size_t offset, std::span<std::byte> out) override {
+    std::memcpy(out.data(), data_ + offset, out.size());
+  }
   void write(std::size_t offset, ByteView in) override { std::memcpy(data_ + offset, in.data(), in.size()); }
 
  private:
@@ -70,7 +72,7 @@ struct FrameHeader {
   std::uint32_t payload_bytes = 0;
 };
 
-inline constexpr std::size_t kBodyBytesMax = 16 * 1024;         // typed fields after the header
+inline constexpr std::size_t kBodyBytesMax = 16 * 1024;           // typed fields after the header
 inline constexpr std::size_t kPayloadBytesMax = 4 * 1024 * 1024;  // a chunk
 
 struct OutFrame {
@@ -122,11 +124,11 @@ class Link {
   virtual ~Link() = default;
 
   virtual LinkState state() const = 0;
-  virtual Cause cause() const = 0;            // kNone unless down
+  virtual Cause cause() const = 0;               // kNone unless down
   virtual const std::string& error() const = 0;  // a sentence unless kNone
-  virtual const Hello& hello() const = 0;     // as proven; on the accepting end, what the connector said
-  virtual ProcessId peer() const = 0;         // who answered; valid once up
-  virtual NicId nic() const = 0;              // the NIC at this end
+  virtual const Hello& hello() const = 0;        // as proven; on the accepting end, what the connector said
+  virtual ProcessId peer() const = 0;            // who answered; valid once up
+  virtual NicId nic() const = 0;                 // the NIC at this end
 
   // Takes a frame for sending, in order within its kind. Frames without payload overtake frames with payload at
   // frame boundaries. kBusy when the queue of its kind is full; kPathDown when down. `ticket` names a frame with

@@ -20,7 +20,8 @@ class Quiet final : public NoticeSender, public Log {
 };
 
 ProcessInfo process(std::uint64_t id) {
-  ProcessInfo info{.process = {id}, .server = {id}, .rank = static_cast<std::uint32_t>(id), .host = "host", .ports = {}};
+  ProcessInfo info{
+      .process = {id}, .server = {id}, .rank = static_cast<std::uint32_t>(id), .host = "host", .ports = {}};
   for (std::uint8_t nic : {0, 1}) info.ports.push_back({.nic = {nic}, .name = "eth", .listen = {}, .speed_bytes_s = 0});
   return info;
 }

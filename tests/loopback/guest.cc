@@ -51,6 +51,11 @@ bool Guest::say(ByteView bytes) {
   return true;
 }
 
+void Guest::say_if_in(ByteView bytes) {
+  if (fd_) [[maybe_unused]]
+    const ssize_t said = ::send(fd_.get(), bytes.data(), bytes.size(), MSG_NOSIGNAL);
+}
+
 Bytes Guest::hear(std::size_t bytes) {
   Bytes heard(bytes);
   std::size_t have = 0;
@@ -86,13 +91,19 @@ namespace {
 
 std::size_t count_entries(pid_t process, const char* what) {
   std::size_t count = 0;
-  for ([[maybe_unused]] const auto& entry : std::filesystem::directory_iterator(fmt::format("/proc/{}/{}", process, what))) ++count;
+  for ([[maybe_unused]] const auto& entry :
+       std::filesystem::directory_iterator(fmt::format("/proc/{}/{}", process, what)))
+    ++count;
   return count;
 }
 
 }  // namespace
 
-std::size_t count_descriptors(pid_t process) { return count_entries(process, "fd"); }
-std::size_t count_threads(pid_t process) { return count_entries(process, "task"); }
+std::size_t count_descriptors(pid_t process) {
+  return count_entries(process, "fd");
+}
+std::size_t count_threads(pid_t process) {
+  return count_entries(process, "task");
+}
 
 }  // namespace r2ccl::loopback

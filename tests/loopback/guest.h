@@ -27,6 +27,8 @@ class Guest final {
   bool in() const { return in_; }
   // False: the other end has closed.
   bool say(ByteView bytes);
+  // As much as goes without waiting, if the connection stands.
+  void say_if_in(ByteView bytes);
   // Exactly so many bytes, or fewer if the other end closes or says nothing more in time.
   Bytes hear(std::size_t bytes);
   // Reads until the other end closes. False: it did not in time.

@@ -43,7 +43,8 @@ Pair::Pair(const PairPlan& plan, Body child_body) {
   SodiumRandom random;
   random.fill(common_->group_secret);
   std::array<int, 2> sockets{};
-  if (::socketpair(AF_UNIX, SOCK_SEQPACKET | SOCK_CLOEXEC, 0, sockets.data()) != 0) throw std::runtime_error("no socket pair");
+  if (::socketpair(AF_UNIX, SOCK_SEQPACKET | SOCK_CLOEXEC, 0, sockets.data()) != 0)
+    throw std::runtime_error("no socket pair");
   std::fflush(nullptr);
   const pid_t parent = ::getpid();
   child_ = ::fork();
@@ -56,15 +57,13 @@ Pair::Pair(const PairPlan& plan, Body child_body) {
     run_child(plan, child_body);
   }
   peer_ = std::make_unique<Peer>(0, plan.settings, common_->logs[0]);
-  const UniqueId id = peer_->host();
-  common_->ticket = id.pack();
-  common_->ticket_ready.raise_to(1);
   try {
-    peer_->join(id, common_->group_secret);
+    join(*peer_, plan.root == 0);
   } catch (const std::exception& error) {
     throw std::runtime_error(fmt::format("{}; the other end says: {}", error.what(), common_->child_failure.data()));
   }
-  if (!common_->child_ready.wait_for(1, clock_now() + Peer::kStartWithin)) throw std::runtime_error("the other end does not start");
+  if (!common_->child_ready.wait_for(1, clock_now() + Peer::kStartWithin))
+    throw std::runtime_error("the other end does not start");
   if (child_body || !plan.traffic) return;
   traffic_ = std::make_unique<Traffic>(peer_->driver(), peer_->other(), kGroup, 0, plan.shape, common_->board);
   traffic_->start();
@@ -83,16 +82,24 @@ Pair::~Pair() {
   ::close(commands_);
 }
 
+void Pair::join(Peer& peer, bool hosts) {
+  if (hosts) {
+    common_->ticket = peer.host().pack();
+    common_->ticket_ready.raise_to(1);
+  }
+  if (!common_->ticket_ready.wait_for(1, clock_now() + Peer::kStartWithin)) throw std::runtime_error("no ticket came");
+  const auto id = UniqueId::unpack(common_->ticket);
+  if (!id) throw std::runtime_error(id.error().what);
+  peer.join(*id, common_->group_secret);
+}
+
 // ---- the forked end --------------------------------------------------------------------------------------------
 
 void Pair::run_child(const PairPlan& plan, const Body& body) {
   int status = 0;
   try {
     Peer peer(1, plan.settings, common_->logs[1]);
-    if (!common_->ticket_ready.wait_for(1, clock_now() + Peer::kStartWithin)) throw std::runtime_error("no ticket came");
-    const auto id = UniqueId::unpack(common_->ticket);
-    if (!id) throw std::runtime_error(id.error().what);
-    peer.join(*id, common_->group_secret);
+    join(peer, plan.root == 1);
     common_->child_ready.raise_to(1);
     if (body)
       body(peer, *common_);
@@ -170,10 +177,19 @@ std::string Pair::inject(std::size_t end, const FaultSpec& fault) {
 
 bool Pair::settle(Duration within) {
   const Instant deadline = clock_now() + within;
-  for (const std::size_t end : {0, 1, 0}) {  // once more, because a fault at the second may have come to the first meanwhile
+  for (const std::size_t end :
+       {0, 1, 0}) {  // once more, because a fault at the second may have come to the first meanwhile
     if (!tell(end, {.kind = Command::Kind::kSettle, .time = deadline - clock_now()}).ok) return false;
   }
   return true;
+}
+
+bool Pair::traffic_goes_on(std::uint64_t more, Duration within) {
+  const std::array<std::uint64_t, 2> goal{checked_messages(0) + more, checked_messages(1) + more};
+  const auto reached = [&](Engine&) {
+    return (checked_messages(0) >= goal[0] && checked_messages(1) >= goal[1]) || !traffic_failure().empty();
+  };
+  return peer_->driver().wait_until(reached, clock_now() + within) && traffic_failure().empty();
 }
 
 std::string Pair::traffic_failure() const {
@@ -190,7 +206,8 @@ std::string Pair::stop_traffic(Duration within) {
   common_->board.stop.raise_to(1);
   for (std::size_t end = 0; end < 2; ++end) {
     if (common_->board.ends[end].done.wait_for(1, deadline)) continue;
-    return fmt::format("end {}: after {} checked messages not everything that was sent arrived in time", end, checked_messages(end));
+    return fmt::format("end {}: after {} checked messages not everything that was sent arrived in time", end,
+                       checked_messages(end));
   }
   traffic_->join();
   return traffic_failure();
@@ -200,7 +217,8 @@ std::string Pair::end(Duration within) {
   tell(1, {.kind = Command::Kind::kEnd});
   peer_->finish();
   const int status = wait_for_child(within);
-  if (status != 0) return fmt::format("the other process ended with status {}: {}", status, common_->child_failure.data());
+  if (status != 0)
+    return fmt::format("the other process ended with status {}: {}", status, common_->child_failure.data());
   return "";
 }
 

@@ -15,8 +15,9 @@
 namespace r2ccl::loopback {
 
 struct PairPlan {
-  TrafficShape shape;
+  TrafficShape shape{};
   bool traffic = true;
+  std::size_t root = 0;  // the end that hosts the rendezvous
   Settings settings = quick_settings();
 };
 
@@ -70,6 +71,8 @@ class Pair final {
   std::string inject(std::size_t end, const FaultSpec& fault);
   // Waits until every rail is up at both ends and no fault is left.
   bool settle(Duration within);
+  // Waits until both ends have checked so many more messages. False: not in time, or something failed.
+  bool traffic_goes_on(std::uint64_t more, Duration within = 20s);
   // The first thing that went wrong with the traffic so far; empty: nothing.
   std::string traffic_failure() const;
 
@@ -83,6 +86,7 @@ class Pair final {
  private:
   [[noreturn]] void run_child(const PairPlan& plan, const Body& body);
   void serve(Peer& peer, const PairPlan& plan);
+  void join(Peer& peer, bool hosts);
   static Reply run(Peer& peer, Traffic* traffic, const Command& command);
 
   Shared<Common> common_;

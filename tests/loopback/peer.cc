@@ -76,8 +76,9 @@ bool Peer::settle(Duration within) {
 bool Peer::wait_for_state(NicId nic, PathState state, Duration within) {
   const auto reached = [&](Engine& engine) {
     const std::vector<PathView> paths = engine.session(other_.process).paths();
-    return std::ranges::all_of(
-        paths, [&](const PathView& path) { return path.nic_here != nic || path.nic_there != nic || path.state == state; });
+    return std::ranges::all_of(paths, [&](const PathView& path) {
+      return path.nic_here != nic || path.nic_there != nic || path.state == state;
+    });
   };
   return driver().wait_until(reached, clock_now() + within);
 }

@@ -47,7 +47,8 @@ std::vector<Event> EventLog::copy(std::size_t from) const {
 
 std::size_t EventLog::count_of(EventKind kind, std::size_t from) const {
   const std::vector<Event> seen = copy(from);
-  return static_cast<std::size_t>(std::count_if(seen.begin(), seen.end(), [&](const Event& event) { return event.kind == kind; }));
+  return static_cast<std::size_t>(
+      std::count_if(seen.begin(), seen.end(), [&](const Event& event) { return event.kind == kind; }));
 }
 
 }  // namespace r2ccl::loopback

@@ -14,8 +14,8 @@ bool is_copy(EventKind kind) {
 }
 
 // Chunks that went out on the path before the fault and were not placed by then.
-std::set<std::uint64_t> caught_chunks(const std::vector<Event>& sender, const std::vector<Event>& receiver, const Event& fault,
-                                      bool end_is_lower) {
+std::set<std::uint64_t> caught_chunks(const std::vector<Event>& sender, const std::vector<Event>& receiver,
+                                      const Event& fault, bool end_is_lower) {
   std::set<std::uint64_t> caught;
   for (const Event& event : sender) {
     if (event.at > fault.at) break;
@@ -31,7 +31,8 @@ std::set<std::uint64_t> caught_chunks(const std::vector<Event>& sender, const st
 
 }  // namespace
 
-std::optional<Stall> measure_stall(const std::array<std::vector<Event>, 2>& logs, const Event& fault, bool end_is_lower) {
+std::optional<Stall> measure_stall(const std::array<std::vector<Event>, 2>& logs, const Event& fault,
+                                   bool end_is_lower) {
   Stall stall;
   for (std::size_t receiver = 0; receiver < 2; ++receiver) {
     std::set<std::uint64_t> missing = caught_chunks(logs[1 - receiver], logs[receiver], fault, end_is_lower);

@@ -23,7 +23,8 @@ struct Stall {
 
 // `logs` are what both ends recorded, oldest first; `fault` is a kFaultInjected of the end whose process id is the lower one if
 // `end_is_lower`. Nothing: the traffic ended before the repair.
-std::optional<Stall> measure_stall(const std::array<std::vector<Event>, 2>& logs, const Event& fault, bool end_is_lower);
+std::optional<Stall> measure_stall(const std::array<std::vector<Event>, 2>& logs, const Event& fault,
+                                   bool end_is_lower);
 
 Duration median(std::vector<Duration> values);
 

@@ -29,26 +29,20 @@ std::optional<Event> find_fault(const EventLog& log, std::size_t from) {
   return std::nullopt;
 }
 
-// Waits until the traffic has gone on for a while after a fault: so many more messages checked at both ends.
-bool traffic_goes_on(Pair& pair, std::uint64_t messages) {
-  const std::array<std::uint64_t, 2> goal{pair.checked_messages(0) + messages, pair.checked_messages(1) + messages};
-  const auto reached = [&](Engine&) { return pair.checked_messages(0) >= goal[0] && pair.checked_messages(1) >= goal[1]; };
-  return pair.here().driver().wait_until(reached, clock_now() + 10s);
-}
-
 void print(const char* what, const std::vector<Duration>& values) {
-  fmt::print("  {:<12} median {:8.2f} ms   worst {:8.2f} ms\n", what, to_ms(median(values)), to_ms(*std::ranges::max_element(values)));
+  fmt::print("  {:<12} median {:8.2f} ms   worst {:8.2f} ms\n", what, to_ms(median(values)),
+             to_ms(*std::ranges::max_element(values)));
 }
 
 class StallTest : public testing::Test {
  protected:
   void hold_up(const Promise& promise) {
-    Pair pair({.shape = {.streams = 4, .window = 3, .sizes = {512 * 1024}}});
+    Pair pair({.shape = {.streams = 4, .window = 6, .sizes = {512 * 1024}}});
     SeededRandom random(kSeed);
     std::vector<Duration> next_chunk, repaired, message_gap;
     std::size_t caught = 0;
     for (int number = 0; number < kFaults; ++number) {
-      ASSERT_TRUE(traffic_goes_on(pair, 20 + random.below(20))) << pair.traffic_failure();
+      ASSERT_TRUE(pair.traffic_goes_on(20 + random.below(20))) << pair.traffic_failure();
       const std::size_t end = random.below(2);
       FaultSpec fault;
       fault.kind = promise.kind;
@@ -56,25 +50,26 @@ class StallTest : public testing::Test {
       fault.lasting = promise.lasting;
       const std::size_t before = pair.log(end).size();
       ASSERT_EQ(pair.inject(end, fault), "");
-      ASSERT_TRUE(pair.settle(20s)) << "the path does not return; fault " << number << " on NIC " << int(fault.nic.value);
-      ASSERT_TRUE(traffic_goes_on(pair, 20)) << pair.traffic_failure();
+      ASSERT_TRUE(pair.settle(20s)) << "the path does not return; fault " << number << " on NIC "
+                                    << int(fault.nic.value);
+      ASSERT_TRUE(pair.traffic_goes_on(20)) << pair.traffic_failure();
       const auto injected = find_fault(pair.log(end), before);
       ASSERT_TRUE(injected);
       const bool lower = (pair.here().self() < pair.here().other()) == (end == 0);
       const auto stall = measure_stall({pair.log(0).copy(), pair.log(1).copy()}, *injected, lower);
       ASSERT_TRUE(stall) << "chunks that were on the broken path never arrived";
       next_chunk.push_back(stall->next_chunk);
-      repaired.push_back(stall->repaired);
+      if (stall->chunks_caught != 0) repaired.push_back(stall->repaired);
       message_gap.push_back(stall->message_gap);
       caught += stall->chunks_caught;
     }
     EXPECT_EQ(pair.stop_traffic(), "");
-    fmt::print("{} x {} in the middle of traffic (seed {}), {} chunks caught on the broken paths:\n", kFaults, to_text(promise.kind), kSeed,
-               caught);
+    fmt::print("{} x {} in the middle of traffic (seed {}); {} caught {} chunks on the broken path:\n", kFaults,
+               to_text(promise.kind), kSeed, repaired.size(), caught);
+    ASSERT_GE(repaired.size(), static_cast<std::size_t>(kFaults / 6)) << "the faults did not hit the traffic";
     print("next chunk", next_chunk);
     print("repaired", repaired);
     print("message gap", message_gap);
-    EXPECT_GE(caught, static_cast<std::size_t>(kFaults)) << "the faults did not hit the traffic";
     for (const std::vector<Duration>& values : {next_chunk, repaired}) {
       EXPECT_LE(median(values), promise.median);
       EXPECT_LE(*std::ranges::max_element(values), promise.worst);

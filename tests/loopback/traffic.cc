@@ -19,7 +19,9 @@ std::uint64_t mix(std::uint64_t value) {
 constexpr std::uint64_t kStride = 0x9e3779b97f4a7c15;
 
 // A stream per end and number: the lower bit says who sends.
-StreamId stream_id(std::size_t from_end, std::size_t stream) { return {stream * 2 + from_end}; }
+StreamId stream_id(std::size_t from_end, std::size_t stream) {
+  return {stream * 2 + from_end};
+}
 
 }  // namespace
 
@@ -52,7 +54,8 @@ std::size_t check_pattern(std::span<const std::byte> in, std::uint64_t key) {
   return in.size();
 }
 
-Traffic::Traffic(Driver& driver, ProcessId peer, GroupId group, std::size_t end, const TrafficShape& shape, TrafficBoard& board)
+Traffic::Traffic(Driver& driver, ProcessId peer, GroupId group, std::size_t end, const TrafficShape& shape,
+                 TrafficBoard& board)
     : driver_(driver), peer_(peer), group_(group), end_(end), shape_(shape), board_(board) {
   const std::size_t size_max = *std::ranges::max_element(shape_.sizes);
   for (auto* streams : {&sends_, &receives_})
@@ -66,7 +69,9 @@ Traffic::Traffic(Driver& driver, ProcessId peer, GroupId group, std::size_t end,
       }
 }
 
-Traffic::~Traffic() { join(); }
+Traffic::~Traffic() {
+  join();
+}
 
 void Traffic::start() {
   thread_ = std::thread([this] { run(); });
@@ -76,7 +81,9 @@ void Traffic::join() {
   if (thread_.joinable()) thread_.join();
 }
 
-void Traffic::compute(Duration how_long) { compute_ns_ = how_long.count(); }
+void Traffic::compute(Duration how_long) {
+  compute_ns_ = how_long.count();
+}
 
 void Traffic::run() {
   try {
@@ -101,7 +108,7 @@ void Traffic::run_checked() {
     for (const Completion& completion : completions) take(completion);
     post_receives();
     if (!completions.empty()) moved_at = clock_now();
-    if (clock_now() - moved_at > kStuckAfter && !closed_) throw std::runtime_error("nothing completed for a minute");
+    if (clock_now() - moved_at > kStuckAfter) throw std::runtime_error("nothing completed for a minute");
   }
   board_.ends[end_].done.raise_to(1);
 }
@@ -122,11 +129,12 @@ void Traffic::take(const Completion& completion) {
   const std::size_t number = completion.stream.value / 2;
   Stream& stream = (received ? receives_ : sends_)[number];
   if (!completion.status) {
-    throw std::runtime_error(fmt::format("{} {} of stream {} failed: {}", received ? "receive" : "send", completion.sequence, number,
-                                         completion.status.error().what));
+    throw std::runtime_error(fmt::format("{} {} of stream {} failed: {}", received ? "receive" : "send",
+                                         completion.sequence, number, completion.status.error().what));
   }
-  const auto slot = std::ranges::find_if(
-      stream.slots, [&](const auto& each) { return each->sequence == completion.sequence && !std::ranges::count(stream.idle, each.get()); });
+  const auto slot = std::ranges::find_if(stream.slots, [&](const auto& each) {
+    return each->sequence == completion.sequence && !std::ranges::count(stream.idle, each.get());
+  });
   if (slot == stream.slots.end()) {
     throw std::runtime_error(
         fmt::format("{} {} of stream {} completed twice", received ? "receive" : "send", completion.sequence, number));
@@ -140,14 +148,14 @@ void Traffic::check(Message& message, const Completion& completion) {
   const std::size_t number = completion.stream.value / 2;
   const std::uint64_t key = key_of(1 - end_, number, completion.sequence);
   if (completion.length != size_of(key)) {
-    throw std::runtime_error(fmt::format("message {} of stream {} has {} bytes instead of {}", completion.sequence, number,
-                                         completion.length, size_of(key)));
+    throw std::runtime_error(fmt::format("message {} of stream {} has {} bytes instead of {}", completion.sequence,
+                                         number, completion.length, size_of(key)));
   }
   const std::span<std::byte> bytes = std::span(message.bytes).first(completion.length);
   const std::size_t wrong_at = check_pattern(bytes, key);
   if (wrong_at != bytes.size()) {
-    throw std::runtime_error(
-        fmt::format("message {} of stream {} is wrong at byte {} of {}", completion.sequence, number, wrong_at, bytes.size()));
+    throw std::runtime_error(fmt::format("message {} of stream {} is wrong at byte {} of {}", completion.sequence,
+                                         number, wrong_at, bytes.size()));
   }
   // What was right once must not be taken for the next message.
   std::memset(bytes.data(), 0xee, bytes.size());
@@ -163,8 +171,8 @@ void Traffic::post_receives() {
       Stream& stream = receives_[number];
       while (!stream.idle.empty()) {
         Message* message = stream.idle.back();
-        const auto sequence =
-            session.receive(group_, stream_id(1 - end_, number), {&message->region, 0, message->bytes.size()}, 0, number * 2 + 1);
+        const auto sequence = session.receive(group_, stream_id(1 - end_, number),
+                                              {&message->region, 0, message->bytes.size()}, 0, number * 2 + 1);
         if (!sequence) throw std::runtime_error("receive: " + sequence.error().what);
         message->sequence = *sequence;
         stream.idle.pop_back();
@@ -186,8 +194,8 @@ void Traffic::post_sends() {
       message->sequence = stream.next;
       bool busy = false;
       driver_.with_engine([&](Engine& engine) {
-        const auto sequence =
-            engine.session(peer_).send(group_, stream_id(end_, number), {&message->region, 0, size}, stream.next, number * 2);
+        const auto sequence = engine.session(peer_).send(group_, stream_id(end_, number), {&message->region, 0, size},
+                                                         stream.next, number * 2);
         busy = !sequence && sequence.error().fault == Fault::kBusy;
         if (busy) return;
         if (!sequence) throw std::runtime_error("send: " + sequence.error().what);
@@ -223,7 +231,9 @@ std::uint64_t Traffic::key_of(std::size_t from_end, std::size_t stream, std::uin
   return mix(mix(from_end + 1) + mix(stream + 77) * 3 + sequence * 0x2545f4914f6cdd1d);
 }
 
-std::size_t Traffic::size_of(std::uint64_t key) const { return shape_.sizes[key % shape_.sizes.size()]; }
+std::size_t Traffic::size_of(std::uint64_t key) const {
+  return shape_.sizes[key % shape_.sizes.size()];
+}
 
 void Traffic::busy_for(Duration how_long) {
   const Instant until = clock_now() + how_long;

@@ -26,17 +26,17 @@ namespace r2ccl::loopback {
 inline constexpr std::size_t kStreamsMax = 16;
 
 struct TrafficShape {
-  std::size_t streams = 4;                             // in each direction
-  std::size_t window = 4;                              // messages under way on each
-  std::vector<std::size_t> sizes = {1024 * 1024};      // each message takes one of them
+  std::size_t streams = 4;                         // in each direction
+  std::size_t window = 4;                          // messages under way on each
+  std::vector<std::size_t> sizes = {1024 * 1024};  // each message takes one of them
 };
 
 // What both ends know about each other's traffic, in shared memory.
 struct TrafficBoard {
   struct End {
     std::array<std::atomic<std::uint64_t>, kStreamsMax> sent;  // how many there were; valid once `closed` is up
-    Gate closed;                                                // sends nothing more
-    Gate done;                                                  // and everything of both ends has arrived or was released here
+    Gate closed;                                               // sends nothing more
+    Gate done;  // and everything of both ends has arrived or was released here
     std::atomic<std::uint64_t> messages_checked;
     std::atomic<std::uint64_t> bytes_checked;
     std::array<char, 256> failure;
@@ -56,7 +56,8 @@ class Traffic final {
  public:
   static constexpr Duration kStuckAfter = 60s;  // nothing completed for so long: the test has failed
 
-  Traffic(Driver& driver, ProcessId peer, GroupId group, std::size_t end, const TrafficShape& shape, TrafficBoard& board);
+  Traffic(Driver& driver, ProcessId peer, GroupId group, std::size_t end, const TrafficShape& shape,
+          TrafficBoard& board);
   ~Traffic();
 
   void start();

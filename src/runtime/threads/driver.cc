@@ -1,10 +1,22 @@
 #include "runtime/threads/driver.h"
 
 #include <algorithm>
+#include <utility>
 
 #include "base/assert.h"
 
 namespace r2ccl {
+
+namespace {
+
+// Leaves the core's other thread its due between two looks.
+void relax() {
+#if defined(__x86_64__)
+  __builtin_ia32_pause();
+#endif
+}
+
+}  // namespace
 
 // A caller that waits while another one drives.
 struct Driver::Caller {
@@ -61,7 +73,7 @@ void Driver::with_engine(const std::function<void(Engine&)>& body) {
   const Hold hold(engine_mutex_);
   if (broken_) std::rethrow_exception(broken_);
   body(engine_);
-  if (!caller_drives_ && !progress_drives_) step_engine(clock_.now());
+  if (!caller_drives_ && !progress_drives_) guarded([&] { engine_.flush(clock_.now()); });
   wake_sleeper();
 }
 
@@ -80,14 +92,14 @@ bool Driver::wait_until(const std::function<bool(Engine&)>& done, Instant deadli
 
 bool Driver::drive(Hold& hold, const Condition& done, Instant deadline) {
   const Driving driving(*this);
-  Instant busy_at = clock_.now();
+  Wait wait{.since = clock_.now()};
   for (;;) {
     const Instant now = clock_.now();
     const Turn turn = step_engine(now);
     if (done(engine_)) return true;
     if (now >= deadline) return false;
     const Instant others = settle_callers(now);
-    pause(hold, turn, now, busy_at, std::min(deadline, others));
+    pause(hold, turn, now, wait, std::min(deadline, others));
   }
 }
 
@@ -167,12 +179,12 @@ void Driver::progress_loop() {
 
 // Drives until a caller does, or stop().
 void Driver::progress(Hold& hold) {
-  Instant busy_at = clock_.now();
+  Wait wait{.since = clock_.now()};
   for (;;) {
     const Instant now = clock_.now();
     if (stop_ || caller_drives_ || now < last_driven() + config_.resume) return;
     const Turn turn = step_engine(now);
-    pause(hold, turn, now, busy_at, kNever);
+    pause(hold, turn, now, wait, kNever);
   }
 }
 
@@ -195,8 +207,16 @@ void Driver::park() {
 
 Turn Driver::step_engine(Instant now) {
   if (broken_) std::rethrow_exception(broken_);
+  Turn turn;
+  guarded([&] { turn = engine_.step(now); });
+  return turn;
+}
+
+// A bug in the engine is kept for every later caller.
+template <class Body>
+void Driver::guarded(Body&& body) {
   try {
-    return engine_.step(now);
+    body();
   } catch (...) {
     broken_ = std::current_exception();
     throw;
@@ -204,15 +224,23 @@ Turn Driver::step_engine(Instant now) {
 }
 
 // Between two steps: lets others in, spins, or sleeps.
-void Driver::pause(Hold& hold, const Turn& turn, Instant now, Instant& busy_at, Instant deadline) {
-  if (turn.moved) busy_at = now;
+void Driver::pause(Hold& hold, const Turn& turn, Instant now, Wait& wait, Instant deadline) {
+  if (turn.moved) {
+    if (wait.spinning) spin_.on_found(now - wait.since, config_.spin);
+    wait = {.since = now};
+  }
   if (engine_mutex_.wanted()) {
     hold.unlock();
     hold.lock();
     return;
   }
   if (turn.moved || turn.next <= now) return;
-  if (now < busy_at + config_.spin) return std::this_thread::yield();
+  if (!std::exchange(wait.decided, true)) wait.spinning = spin_.spin();
+  if (wait.spinning) {
+    if (now < wait.since + config_.spin) return relax();
+    wait.spinning = false;
+    spin_.on_missed();
+  }
   ++asleep_;
   hold.unlock();
   waiter_.wait(now, std::min({turn.next, deadline, now + config_.sleep_max}));

@@ -9,7 +9,7 @@
 //
 // So a blocking exchange costs no hand-over, and credits, notices and agreement are answered within 5 ms whatever
 // application threads do. A driver that finds nothing spins for `spin` and then sleeps: on machines with fewer cores than
-// processes a spinning library starves its own peers. Between two looks it yields.
+// processes a spinning library starves its own peers. Where spinning does not pay it sleeps at once (spin.h).
 //
 // Threads    Everything may be called from any thread, but not from inside a body or a condition.
 // Failure    A Bug thrown by the engine ends driving: it is thrown to every caller, now and later.
@@ -26,6 +26,7 @@
 #include "env/waiter.h"
 #include "runtime/engine.h"
 #include "runtime/threads/fair_mutex.h"
+#include "runtime/threads/spin.h"
 
 namespace r2ccl {
 
@@ -65,7 +66,15 @@ class Driver final {
   Instant settle_callers(Instant now);
   void decide(Caller& caller, Outcome outcome);
   Turn step_engine(Instant now);
-  void pause(Hold& hold, const Turn& turn, Instant now, Instant& busy_at, Instant deadline);
+  template <class Body>
+  void guarded(Body&& body);
+  // One spell without anything to do.
+  struct Wait {
+    Instant since{};
+    bool decided = false;
+    bool spinning = false;
+  };
+  void pause(Hold& hold, const Turn& turn, Instant now, Wait& wait, Instant deadline);
   void wake_sleeper();
   Instant last_driven() const { return Instant(Duration(last_driven_.load())); }
 
@@ -79,6 +88,7 @@ class Driver final {
   bool progress_drives_ = false;  // the progress thread runs and is not parked
   std::deque<Caller*> callers_;   // waiting while another caller drives
   std::exception_ptr broken_;
+  SpinChoice spin_;  // under engine_mutex_
 
   // Written with the engine held; read by the parked progress thread without it.
   std::atomic<bool> caller_drives_ = false;

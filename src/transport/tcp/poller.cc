@@ -1,10 +1,10 @@
 #include "transport/tcp/poller.h"
 
-#include <poll.h>
 #include <sys/epoll.h>
 #include <sys/eventfd.h>
 #include <unistd.h>
 
+#include <algorithm>
 #include <array>
 #include <cerrno>
 
@@ -15,8 +15,8 @@ Status Poller::open() {
   if (!epoll_) return fail(Fault::kBusy, describe("can not create an epoll descriptor", errno));
   wake_ = Fd(::eventfd(0, EFD_NONBLOCK | EFD_CLOEXEC));
   if (!wake_) return fail(Fault::kBusy, describe("can not create an event descriptor", errno));
-  // Edge-triggered, so that it never has to be read: each wake() is an edge of its own.
-  epoll_event event{.events = EPOLLIN | EPOLLET, .data = {.u64 = kNoToken}};
+  // Level-triggered, and read by wait() alone: a dispatch() beside it can not take the wake-up away.
+  epoll_event event{.events = EPOLLIN, .data = {.u64 = kNoToken}};
   if (::epoll_ctl(epoll_.get(), EPOLL_CTL_ADD, wake_.get(), &event) != 0) {
     return fail(Fault::kBusy, describe("can not watch the event descriptor", errno));
   }
@@ -56,31 +56,63 @@ void Poller::remove(int fd, Token& token) {
 
 bool Poller::dispatch() {
   std::array<epoll_event, kEventsPerStep> events;
-  const int count = ::epoll_wait(epoll_.get(), events.data(), kEventsPerStep, 0);
   bool any = false;
-  for (int i = 0; i < count; ++i) {
-    const Token token = events[static_cast<std::size_t>(i)].data.u64;
+  if (kept_any_.load(std::memory_order_acquire)) {
+    const std::size_t count = take_kept(events);
+    any = tell(std::span(events).first(count));
+  }
+  const int count = ::epoll_wait(epoll_.get(), events.data(), kEventsPerStep, 0);
+  if (count > 0) any |= tell(std::span(events).first(static_cast<std::size_t>(count)));
+  return any;
+}
+
+bool Poller::tell(std::span<const epoll_event> events) {
+  bool any = false;
+  for (const epoll_event& event : events) {
+    const Token token = event.data.u64;
     if (token == kNoToken) continue;  // wake()
     const Slot& slot = slots_[static_cast<std::uint32_t>(token)];
     if (slot.handler == nullptr || slot.generation != token >> 32) continue;
-    slot.handler->on_ready(events[static_cast<std::size_t>(i)].events);
+    slot.handler->on_ready(event.events);
     any = true;
   }
   return any;
 }
 
-// Polls the epoll descriptor itself: nanosecond time-outs, and the events stay where dispatch() finds them.
+// Sleeps in epoll itself and keeps what it gets: the kernel then wakes this thread where the waker just ran, which a poll of
+// the epoll descriptor would not.
 void Poller::wait(Instant now, Instant until) {
-  if (until <= now || unfinished_.load(std::memory_order_relaxed)) return;
-  pollfd entry{.fd = epoll_.get(), .events = POLLIN, .revents = 0};
-  if (until == kNever) {
-    ::ppoll(&entry, 1, nullptr, nullptr);
-    return;
-  }
-  const Duration left = until - now;
+  if (until <= now || unfinished_.load(std::memory_order_relaxed) || kept_any_.load(std::memory_order_acquire)) return;
+  std::array<epoll_event, kEventsPerWait> events;
+  const Duration left = until == kNever ? Duration::zero() : until - now;
   const auto seconds = std::chrono::duration_cast<std::chrono::seconds>(left);
   const timespec timeout{.tv_sec = seconds.count(), .tv_nsec = (left - seconds).count()};
-  ::ppoll(&entry, 1, &timeout, nullptr);
+  const int count =
+      ::epoll_pwait2(epoll_.get(), events.data(), kEventsPerWait, until == kNever ? nullptr : &timeout, nullptr);
+  if (count <= 0) return;
+  keep(std::span(events).first(static_cast<std::size_t>(count)));
+}
+
+void Poller::keep(std::span<const epoll_event> events) {
+  const std::lock_guard guard(kept_mutex_);
+  for (const epoll_event& event : events) {
+    if (event.data.u64 != kNoToken) {
+      kept_.push_back(event);
+      continue;
+    }
+    std::uint64_t wakes = 0;
+    [[maybe_unused]] const auto got = ::read(wake_.get(), &wakes, sizeof wakes);
+  }
+  kept_any_.store(!kept_.empty(), std::memory_order_release);
+}
+
+std::size_t Poller::take_kept(std::span<epoll_event> out) {
+  const std::lock_guard guard(kept_mutex_);
+  const std::size_t count = std::min(out.size(), kept_.size());
+  std::copy_n(kept_.begin(), count, out.begin());
+  kept_.erase(kept_.begin(), kept_.begin() + static_cast<std::ptrdiff_t>(count));
+  kept_any_.store(!kept_.empty(), std::memory_order_release);
+  return count;
 }
 
 void Poller::wake() {

@@ -4,10 +4,15 @@
 // Readiness is edge-triggered: a handler is told once and remembers it until the kernel says EAGAIN. A removed handler
 // is never told again, whatever is still under way for it.
 //
-// Threads    wake() from any thread; wait() changes nothing, so it may run beside dispatch(); the rest from the driver.
+// Threads    wake() from any thread; wait() may run beside dispatch(), and keeps what it fetched for the next one; the rest
+//            from the driver.
+
+#include <sys/epoll.h>
 
 #include <atomic>
 #include <cstdint>
+#include <mutex>
+#include <span>
 #include <vector>
 
 #include "base/result.h"
@@ -27,6 +32,7 @@ class Poller final {
   using Token = std::uint64_t;
   static constexpr Token kNoToken = 0;
   static constexpr int kEventsPerStep = 256;
+  static constexpr int kEventsPerWait = 64;
 
   Status open();
 
@@ -37,13 +43,16 @@ class Poller final {
   // Tells handlers what became ready, at most kEventsPerStep of them. True if any.
   bool dispatch();
 
-  // Sleeps until dispatch() would find something, until `until`, or until wake(). What woke it stays in the epoll for
-  // the next dispatch(). Work that was left undone on purpose is announced by set_unfinished(): then there is no sleep.
+  // Sleeps until something is ready, until `until`, or until wake(). What woke it is kept for the next dispatch(). Work that was left undone on purpose is announced by set_unfinished(): then there is no sleep.
   void wait(Instant now, Instant until);
   void wake();
   void set_unfinished(bool unfinished) { unfinished_.store(unfinished, std::memory_order_relaxed); }
 
  private:
+  bool tell(std::span<const epoll_event> events);
+  void keep(std::span<const epoll_event> events);
+  std::size_t take_kept(std::span<epoll_event> out);
+
   // Tokens are (generation, slot): an event fetched for a slot that was given away since is recognised and dropped.
   struct Slot {
     ReadyHandler* handler = nullptr;
@@ -54,6 +63,9 @@ class Poller final {
   std::vector<Slot> slots_;
   std::vector<std::uint32_t> free_slots_;
   std::atomic<bool> unfinished_ = false;
+  std::mutex kept_mutex_;
+  std::vector<epoll_event> kept_;  // fetched by wait(); at most kEventsPerWait per sleep, taken before the next
+  std::atomic<bool> kept_any_ = false;
 };
 
 }  // namespace r2ccl
