@@ -69,7 +69,11 @@ struct Engine::Impl final : HealthNoticeSender {
   }
 
   void send_health_notice(ProcessId to, NoticeKind kind, ByteView bytes) override {
-    if (client) client->send(to, kind, bytes);
+    // Either way may be the one that broke. What may come twice takes both.
+    const auto found = sessions.find(to);
+    const bool told = found != sessions.end() && found->second->tell(static_cast<std::uint8_t>(kind), bytes);
+    const bool repeatable = kind == NoticeKind::kObservation || kind == NoticeKind::kVerdict;
+    if (client && (!told || repeatable)) client->send(to, kind, bytes);
   }
 
   // ---- sessions ----
@@ -96,6 +100,9 @@ struct Engine::Impl final : HealthNoticeSender {
       turn.merge(session->step(now));
       for (const Observation& seen : session->take_observations()) {
         if (session->state() == SessionState::kActive) judge->on_observation(peer, seen, now);
+      }
+      for (const Session::Word& word : session->take_words()) {
+        judge->on_notice(peer, static_cast<NoticeKind>(word.kind), word.bytes, now);
       }
     }
     return turn;

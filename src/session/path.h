@@ -15,6 +15,7 @@
 //
 // "up states": kProbation, kUp, kSuspect; only then `link` is set. `opening` may be set beside it while all paths are silent.
 
+#include <algorithm>
 #include <deque>
 #include <memory>
 #include <optional>
@@ -23,6 +24,7 @@
 #include "health/comeback.h"
 #include "health/silence.h"
 #include "session/limits.h"
+#include "session/rate.h"
 #include "topology/nic.h"
 #include "transport/link.h"
 
@@ -30,21 +32,6 @@ namespace r2ccl {
 
 enum class PathState : std::uint8_t { kClosed, kOpening, kUp, kProbation, kSuspect, kFencing, kDrained };
 const char* to_text(PathState state);
-
-// Acknowledged bytes over busy time, as an average that follows a change within a few samples.
-class RateMeter final {
- public:
-  explicit RateMeter(double first_rate_bytes_s) : rate_(first_rate_bytes_s) {}
-  void on_sent(Instant now, std::uint64_t in_flight_before);
-  void on_acked(Instant now, std::uint64_t bytes, std::uint64_t in_flight_after);
-  double rate_bytes_s() const { return rate_; }
-
- private:
-  double rate_;
-  bool measured_ = false;
-  Instant busy_since_{};
-  std::uint64_t busy_bytes_ = 0;
-};
 
 struct Path {
   Path(PathId path_id, NicId nic_here, NicId nic_there, const Address& remote_address, const SessionLimits& limits,
@@ -98,7 +85,15 @@ struct Path {
   bool idle_told = false;
   std::deque<Instant> corrupt;
 
-  bool is_up() const { return link != nullptr; }
+  // A chunk's copy is on its way here, or no longer.
+  void chunk_out(Instant now, std::uint32_t bytes) {
+    rate.on_sent(now, bytes);
+    in_flight_bytes += bytes;
+  }
+  void chunk_in(Instant now, std::uint32_t bytes, bool by_this_path) {
+    by_this_path ? rate.on_acked(now, bytes) : rate.on_lost(now, bytes);
+    in_flight_bytes -= std::min<std::uint64_t>(in_flight_bytes, bytes);
+  }
   bool is_rail() const { return here == there; }
 };
 

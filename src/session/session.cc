@@ -70,7 +70,7 @@ void Session::abort(GroupId group) {
     Path* path = find_path(copy.path);
     if (path == nullptr || !path->link || path->epoch != copy.epoch || copy.ticket == 0) continue;
     if (path->link->forget(copy.ticket)) continue;  // half sent or gone: it arrives, or its path is fenced
-    path->in_flight_bytes -= std::min<std::uint64_t>(path->in_flight_bytes, copy.bytes);
+    path->chunk_in(now_, copy.bytes, false);
     outbox_.on_copy_lost({chunk, copy.number});
   }
   inbox_.end_group(group, error);
@@ -239,7 +239,7 @@ void Session::finish(Instant now) {
 std::vector<PathView> Session::paths() const {
   std::vector<PathView> views;
   for (const auto& path : paths_)
-    views.push_back({path->id, path->here, path->there, path->state, path->epoch, path->rate.rate_bytes_s(),
+    views.push_back({path->id, path->here, path->there, path->state, path->epoch, path->rate.rate_bytes_s(now_),
                      path->in_flight_bytes, path->last_cause});
   return views;
 }

@@ -95,6 +95,16 @@ class Session final : private FrameSink {
   void on_control_back();
   void on_nic_event(const NicEvent& event, Instant now);
 
+  // ---- word to the other process ----
+  // Best effort, over a path that is alive, for what the control network may not be able to carry. False: there is none.
+  bool tell(std::uint8_t kind, ByteView bytes);
+  struct Word {
+    std::uint8_t kind = 0;
+    Bytes bytes;
+  };
+  // What the other end told since the last call, oldest first; at most limits.words_max wait.
+  std::vector<Word> take_words() { return std::exchange(words_, {}); }
+
   // ---- maintenance ----
   void drain(NicId nic, Instant now);
   void undrain(NicId nic, Instant now);
@@ -219,6 +229,7 @@ class Session final : private FrameSink {
   std::map<NicId, NicView> nics_here_, nics_there_;
   std::vector<Completion> completions_;
   std::vector<Observation> observations_;
+  std::vector<Word> words_;
   std::vector<Outbox::Receipted> receipted_;
   std::vector<Path*> usable_;  // of this turn
   std::vector<StripeCandidate> candidates_;

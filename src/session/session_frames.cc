@@ -115,7 +115,7 @@ bool Session::on_control(FrameType type, ByteView bytes) {
         const auto lost = outbox_.on_copy_lost(name);
         Path* path = lost ? find_path(lost->path) : nullptr;
         if (path == nullptr || !path->link || path->epoch != lost->epoch) continue;
-        path->in_flight_bytes -= std::min<std::uint64_t>(path->in_flight_bytes, lost->bytes);
+        path->chunk_in(now_, lost->bytes, false);
       }
       return true;
     }
@@ -145,6 +145,12 @@ bool Session::on_control(FrameType type, ByteView bytes) {
       const auto group = decode<GroupId>(bytes);
       if (group) abort(*group);
       return group.has_value();
+    }
+    case FrameType::kNotice: {
+      if (bytes.empty()) return false;
+      if (words_.size() < config_.limits.words_max)
+        words_.push_back({static_cast<std::uint8_t>(bytes[0]), {bytes.begin() + 1, bytes.end()}});
+      return true;
     }
     case FrameType::kNicState: {
       const auto nics = decode<std::vector<NicStateEntry>>(bytes);
@@ -205,8 +211,7 @@ bool Session::apply_receipt(const IntervalSet& have) {
     if (path == nullptr || !path->link || path->epoch != copy.epoch) continue;
     // The only copy was sent whole, or it could not be in; another may still be half way.
     if (!only_copy && copy.ticket != 0) path->link->forget(copy.ticket);
-    path->in_flight_bytes -= std::min<std::uint64_t>(path->in_flight_bytes, copy.bytes);
-    if (only_copy) path->rate.on_acked(now_, copy.bytes, path->in_flight_bytes);
+    path->chunk_in(now_, copy.bytes, only_copy);
   }
   return true;
 }

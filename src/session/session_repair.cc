@@ -117,6 +117,7 @@ void Session::fence(Path& path, Cause cause, Cause peer_cause) {
   path.link.reset();
   path.landing.reset();
   path.in_flight_bytes = 0;
+  path.rate.on_cut(now_);
   path.peer_idle = path.idle_told = false;
   path.next_sample = kNever;
   path.state = PathState::kFencing;

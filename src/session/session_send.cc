@@ -32,6 +32,15 @@ Path* Session::control_path() {
   return best;
 }
 
+bool Session::tell(std::uint8_t kind, ByteView bytes) {
+  Path* path = control_path();
+  if (path == nullptr || bytes.size() >= kBodyBytesMax) return false;
+  Bytes body{static_cast<std::byte>(kind)};
+  body.insert(body.end(), bytes.begin(), bytes.end());
+  stirred_ = true;
+  return post(*path, FrameType::kNotice, body);
+}
+
 // ---- chunks --------------------------------------------------------------------------------------------------
 
 // Paths that may carry new chunks. A cross path only helps when both its NICs have lost their rail partner.
@@ -55,15 +64,15 @@ const std::vector<Path*>& Session::usable_paths() {
 void Session::pump() {
   usable_paths();
   double rate = 0;
-  for (const Path* path : usable_) rate = std::max(rate, path->rate.rate_bytes_s());
+  for (const Path* path : usable_) rate = std::max(rate, path->rate.rate_bytes_s(now_));
   const auto chunk_max = static_cast<std::uint64_t>(rate * to_seconds(config_.limits.chunk_time));
   while (!usable_.empty()) {
     const auto length = outbox_.next_length(usable_.size(), chunk_max);
     if (!length) return;
     candidates_.clear();
     for (const Path* path : usable_)
-      candidates_.push_back(
-          {path->rate.rate_bytes_s(), path->distance_weight, path->in_flight_bytes, path->min_rtt, path->last_chunk});
+      candidates_.push_back({path->rate.rate_bytes_s(now_), path->distance_weight, path->in_flight_bytes, path->min_rtt,
+                             path->last_chunk});
     const auto chosen = choose_path(candidates_, *length, config_.limits, now_);
     if (!chosen) return;
     SendReason reason{};
@@ -85,8 +94,7 @@ bool Session::transmit(Path& path, OutChunk& chunk, SendReason reason) {
                            .payload_bytes = bytes};
   const auto ticket = path.link->post({header, body_, payload});
   if (!ticket) return false;
-  path.rate.on_sent(now_, path.in_flight_bytes);
-  path.in_flight_bytes += bytes;
+  path.chunk_out(now_, bytes);
   path.last_chunk = path.last_posted = now_;
   path.posted = true;
   if (path.next_sample == kNever) path.next_sample = now_ + config_.limits.sample_every;

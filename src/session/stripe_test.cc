@@ -6,8 +6,6 @@
 
 #include <vector>
 
-#include "session/path.h"
-
 namespace r2ccl {
 namespace {
 
@@ -57,32 +55,6 @@ TEST(Stripe, HoldsTenMillisecondsOfASlowPathAndOneOfAFastOne) {
   StripeCandidate far = path(500e6, 0);
   far.min_rtt = 20ms;
   EXPECT_EQ(in_flight_max(far, kLimits), 1024u * 1024 + 10'000'000u);
-}
-
-TEST(RateMeter, FollowsASlowDownWithinAFewSamples) {
-  RateMeter meter(100e6);
-  Instant now{1s};
-  const auto run = [&](double rate, int chunks) {
-    for (int i = 0; i < chunks; ++i) {
-      meter.on_sent(now, i == 0 ? 0 : 1);
-      now += std::chrono::duration_cast<Duration>(std::chrono::duration<double>(65536 / rate));
-      meter.on_acked(now, 65536, i + 1 == chunks ? 0 : 1);
-    }
-  };
-  run(500e6, 100);
-  EXPECT_NEAR(meter.rate_bytes_s(), 500e6, 50e6);
-  run(50e6, 60);
-  EXPECT_NEAR(meter.rate_bytes_s(), 50e6, 10e6);
-}
-
-TEST(RateMeter, TinyMessagesSayNothingAboutTheRate) {
-  RateMeter meter(100e6);
-  for (int i = 0; i < 1000; ++i) {
-    const Instant at{Duration(i * 1000000)};
-    meter.on_sent(at, 0);
-    meter.on_acked(at + 500us, 8, 0);
-  }
-  EXPECT_EQ(meter.rate_bytes_s(), 100e6);
 }
 
 }  // namespace

@@ -30,6 +30,7 @@ enum class FrameType : std::uint8_t {
   kPathIdle = 13,  // PathIdleBody
   kBye = 14,       // empty
   kByeAck = 15,    // empty
+  kNotice = 16,    // kind u8, then bytes for whoever listens above: control messages that fall back to data paths
 };
 
 inline constexpr std::size_t kRangesMax = 1024;  // of an IntervalSet on the wire
