@@ -82,9 +82,7 @@ bool Inbox::begin(Message& message, const DataBody& body) {
   message.tag = body.tag;
   message.oversize = oversize || (message.posted && body.total > message.memory.length);
   if (eager && (!message.posted || message.oversize)) {
-    message.eager = std::make_unique<EagerBuffer>();
-    message.eager->bytes.resize(body.total);
-    message.eager->region = HostRegion(message.eager->bytes.data(), body.total);
+    message.eager = std::make_unique<OwnedRegion>(body.total);
   }
   return true;
 }
@@ -102,7 +100,7 @@ Inbox::Place Inbox::place(const DataBody& body, std::uint32_t payload_bytes) {
       eager_held_ + eager_charge(body.total) > limits_.eager_bytes + eager_charge(0) * limits_.chunk_window)
     return {Ask::kRefuse, {}};
   if (!begin(*message, body)) return {Ask::kRefuse, {}};
-  if (message->eager) return {Ask::kLand, {&message->eager->region, body.offset, payload_bytes}};
+  if (message->eager) return {Ask::kLand, {message->eager.get(), body.offset, payload_bytes}};
   if (message->oversize) return {payload_bytes == 0 ? Ask::kLand : Ask::kRefuse, {}};
   return {Ask::kLand, message->memory.slice(body.offset, payload_bytes)};
 }
@@ -143,7 +141,7 @@ void Inbox::finish_if_whole(StreamKey key, Stream& stream, std::uint64_t sequenc
                                               message.total, message.memory.length));
     length = 0;
   } else if (message.eager && message.total != 0) {
-    message.memory.region->write(message.memory.offset, message.eager->bytes);
+    message.memory.region->write(message.memory.offset, message.eager->bytes());
   }
   message.delivered = true;
   release_eager(std::exchange(message.eager_charged, 0));

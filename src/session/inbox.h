@@ -18,6 +18,7 @@
 #include "base/interval_set.h"
 #include "session/limits.h"
 #include "session/outbox.h"
+#include "session/owned_region.h"
 #include "session/rules.h"
 #include "session/wire.h"
 #include "transport/link.h"
@@ -70,10 +71,6 @@ class Inbox final {
   void on_receipt_sent() { unreceipted_ = 0, urgent_ = false; }
 
  private:
-  struct EagerBuffer {
-    Bytes bytes;
-    HostRegion region{nullptr, 0};
-  };
   struct Message {
     std::uint64_t token = 0;
     std::uint64_t tag = 0;  // the sender's, once known
@@ -85,7 +82,7 @@ class Inbox final {
     bool begun = false;  // total is known
     bool oversize = false;
     bool delivered = false;
-    std::unique_ptr<EagerBuffer> eager;
+    std::unique_ptr<OwnedRegion> eager;
   };
   struct Stream {
     std::deque<Message> messages;

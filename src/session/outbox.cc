@@ -39,16 +39,13 @@ bool Outbox::keep_copy(Message& message) {
   const std::size_t length = message.memory.length;
   if (copied_bytes_ + length > limits_.replay_buffer_bytes) return false;
   if (spare_.empty()) {
-    message.copy = std::make_unique<CopyBuffer>();
-    message.copy->bytes.resize(limits_.copy_bytes_max);
+    message.copy = std::make_unique<OwnedRegion>(limits_.copy_bytes_max);
   } else {
     message.copy = std::move(spare_.back());
     spare_.pop_back();
   }
-  CopyBuffer& buffer = *message.copy;
-  if (length != 0) message.memory.region->read(message.memory.offset, std::span(buffer.bytes).first(length));
-  buffer.region = HostRegion(buffer.bytes.data(), buffer.bytes.size());
-  message.memory = {&buffer.region, 0, length};
+  if (length != 0) message.memory.region->read(message.memory.offset, message.copy->bytes().first(length));
+  message.memory = {message.copy.get(), 0, length};
   copied_bytes_ += length;
   return true;
 }

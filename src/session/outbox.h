@@ -19,6 +19,7 @@
 #include "base/interval_set.h"
 #include "base/result.h"
 #include "session/limits.h"
+#include "session/owned_region.h"
 #include "session/rules.h"
 #include "session/wire.h"
 #include "transport/link.h"
@@ -120,10 +121,6 @@ class Outbox final {
   const IntervalSet& receipts() const { return receipts_; }
 
  private:
-  struct CopyBuffer {
-    Bytes bytes;
-    HostRegion region{nullptr, 0};
-  };
   struct Message {
     std::uint64_t token = 0;
     std::uint64_t tag = 0;
@@ -136,7 +133,7 @@ class Outbox final {
     bool cut_all = false;
     bool completed = false;  // told the application
     bool finished = false;   // all receipted
-    std::unique_ptr<CopyBuffer> copy;
+    std::unique_ptr<OwnedRegion> copy;
   };
   struct Stream {
     std::deque<Message> messages;
@@ -171,7 +168,7 @@ class Outbox final {
   std::size_t unfinished_ = 0;  // messages accepted and not yet all receipted
   std::size_t paths_ = 1;
   std::uint64_t chunk_max_ = 0;
-  std::vector<std::unique_ptr<CopyBuffer>> spare_;
+  std::vector<std::unique_ptr<OwnedRegion>> spare_;
   std::vector<Completion> done_;
 };
 
