@@ -4,6 +4,7 @@
 #include <fmt/format.h>
 #include <gtest/gtest.h>
 
+#include <algorithm>
 #include <stdexcept>
 
 #include "env/real/real.h"
@@ -139,11 +140,12 @@ TEST(ReplayTest, CapturedConnectionsPlayedAgainProveNothing) {
   EXPECT_TRUE(wait_for_messages(200)) << board->ends[0].failure.data();
 
   const std::vector<Recording> recordings = ends[kConnector].recordings();
-  EXPECT_GE(recordings.size(), kNics + 1) << "a connection per rail and one for control";
+  const auto with_frames = static_cast<std::size_t>(std::ranges::count_if(
+      recordings, [](const Recording& recording) { return recording.bytes.size() > kHelloBytes + kProofBytes; }));
+  EXPECT_GE(with_frames, kNics + 1) << "a connection per rail and one for control; attempts may come on top";
   const StreamCounters before = ends[0].counters();
   std::size_t plays = 0;
   for (const Recording& recording : recordings) {
-    EXPECT_GT(recording.bytes.size(), kHelloBytes + kProofBytes) << "nothing worth playing was captured";
     for (const bool politely : {true, false, true, false}) {
       EXPECT_TRUE(play(recording, politely)) << "a replayed connection to " << to_text(recording.to) << " stays open";
       ++plays;
