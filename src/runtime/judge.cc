@@ -5,6 +5,7 @@
 
 #include <fmt/format.h>
 
+#include "base/assert.h"
 #include "base/units.h"
 
 namespace r2ccl {
@@ -197,7 +198,9 @@ void Judge::ask_third(std::uint64_t number, Case& item) {
   };
   const auto third = std::ranges::find_if(roster_, is_third);
   const bool stranger = third != roster_.end();
-  const ProcessInfo& asks_a = stranger ? *third : *find(item.peer);
+  const ProcessInfo* peer = find(item.peer);
+  R2CCL_ASSERT(peer != nullptr, "cases are opened for processes of the roster");
+  const ProcessInfo& asks_a = stranger ? *third : *peer;
   const ProcessInfo& asks_b = stranger ? *third : self_;
   const auto avoid = [&](NicName own) { return stranger ? std::nullopt : std::optional(own.nic); };
   if (const auto from = third_nic(asks_a, item.here.nic, config_.fabric, avoid(item.there))) {

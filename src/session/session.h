@@ -142,6 +142,7 @@ class Session final : private FrameSink {
   void on_frame(Link& link, const FrameHeader& header, ByteView body, Payload payload) override;
   void on_data(Path& path, const FrameHeader& header, const DataBody& body, Payload payload);
   bool on_control(FrameType type, ByteView body);
+  bool on_state(FrameType type, ByteView body);
   void on_open_ack(Path& path, const OpenBody& body);
   void on_join(const JoinBody& body);
   void on_nic_state(const std::vector<NicStateEntry>& nics);

@@ -90,13 +90,50 @@ void Session::on_data(Path& path, const FrameHeader& header, const DataBody& bod
   note(EventKind::kChunkPlaced, path, body.chunk.value, header.payload_bytes, body.copy);
 }
 
-// State and notices that mean the same on any path and on the control network. False: no correct peer sends this.
+// Notices that mean the same on any path and on the control network. False: no correct peer sends this.
 bool Session::on_control(FrameType type, ByteView bytes) {
   switch (type) {
     case FrameType::kHeartbeat:
     case FrameType::kBye:
     case FrameType::kByeAck:
       return bytes.empty();
+    case FrameType::kPathDown: {
+      const auto body = decode<PathDownBody>(bytes);
+      if (body)
+        deferred_.push_back({.kind = Deferred::Kind::kPathDown,
+                             .path = body->path,
+                             .epoch = body->epoch,
+                             .cause = body->cause,
+                             .have = {}});
+      return body.has_value();
+    }
+    case FrameType::kFenced: {
+      const auto body = decode<FencedBody>(bytes);
+      if (body)
+        deferred_.push_back(
+            {.kind = Deferred::Kind::kFenced, .path = body->path, .epoch = body->epoch, .have = body->have});
+      return body.has_value();
+    }
+    case FrameType::kPathIdle: {
+      const auto body = decode<PathIdleBody>(bytes);
+      if (!body) return false;
+      if (Path* path = find_path(body->path); path != nullptr && path->epoch == body->epoch) path->peer_idle = true;
+      return true;
+    }
+    case FrameType::kNotice: {
+      if (bytes.empty()) return false;
+      if (words_.size() < config_.limits.words_max)
+        words_.push_back({static_cast<std::uint8_t>(bytes[0]), {bytes.begin() + 1, bytes.end()}});
+      return true;
+    }
+    default:
+      return on_state(type, bytes);
+  }
+}
+
+// State: cumulative and idempotent, whichever way it comes and however often.
+bool Session::on_state(FrameType type, ByteView bytes) {
+  switch (type) {
     case FrameType::kCredit: {
       const auto credits = decode<std::vector<CreditEntry>>(bytes);
       return credits && std::all_of(credits->begin(), credits->end(),
@@ -119,23 +156,6 @@ bool Session::on_control(FrameType type, ByteView bytes) {
       }
       return true;
     }
-    case FrameType::kPathDown: {
-      const auto body = decode<PathDownBody>(bytes);
-      if (body)
-        deferred_.push_back({.kind = Deferred::Kind::kPathDown,
-                             .path = body->path,
-                             .epoch = body->epoch,
-                             .cause = body->cause,
-                             .have = {}});
-      return body.has_value();
-    }
-    case FrameType::kFenced: {
-      const auto body = decode<FencedBody>(bytes);
-      if (body)
-        deferred_.push_back(
-            {.kind = Deferred::Kind::kFenced, .path = body->path, .epoch = body->epoch, .have = body->have});
-      return body.has_value();
-    }
     case FrameType::kJoin: {
       const auto body = decode<JoinBody>(bytes);
       if (body) on_join(*body);
@@ -146,22 +166,10 @@ bool Session::on_control(FrameType type, ByteView bytes) {
       if (group) abort(*group);
       return group.has_value();
     }
-    case FrameType::kNotice: {
-      if (bytes.empty()) return false;
-      if (words_.size() < config_.limits.words_max)
-        words_.push_back({static_cast<std::uint8_t>(bytes[0]), {bytes.begin() + 1, bytes.end()}});
-      return true;
-    }
     case FrameType::kNicState: {
       const auto nics = decode<std::vector<NicStateEntry>>(bytes);
       if (nics) on_nic_state(*nics);
       return nics.has_value();
-    }
-    case FrameType::kPathIdle: {
-      const auto body = decode<PathIdleBody>(bytes);
-      if (!body) return false;
-      if (Path* path = find_path(body->path); path != nullptr && path->epoch == body->epoch) path->peer_idle = true;
-      return true;
     }
     default:
       return false;

@@ -126,8 +126,9 @@ void FaultDriver::for_data_nics(std::uint8_t server, const std::function<void(Ni
 }
 
 void FaultDriver::cut_all(const PlannedFault& fault) {
-  for (std::uint8_t a = 0; a < network_.nics_per_server(); ++a) {
-    for (std::uint8_t b = 0; b < network_.nics_per_server(); ++b) {
+  const auto nics = static_cast<std::uint8_t>(network_.nics_per_server());
+  for (std::uint8_t a = 0; a < nics; ++a) {
+    for (std::uint8_t b = 0; b < nics; ++b) {
       network_.cut({fault.nic.server, a}, {fault.other.server, b}, fault.notice_nic, fault.notice_other,
                    fault.late_prefix);
     }
