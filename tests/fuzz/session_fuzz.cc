@@ -49,7 +49,9 @@ extern "C" int LLVMFuzzerTestOneInput(const std::uint8_t* data, std::size_t size
     const PathId path{{static_cast<std::uint8_t>(command & 1)}, {static_cast<std::uint8_t>(command >> 1 & 1)}};
     TestLink*& link = links[command & 1];
     if (link == nullptr || link->state() == LinkState::kDown) {
-      auto fresh = std::make_unique<TestLink>(net, path.high, Hello{.path = path}, ProcessId{1});
+      Hello hello;
+      hello.path = path;
+      auto fresh = std::make_unique<TestLink>(net, path.high, hello, ProcessId{1});
       net.links[fresh.get()] = path;
       link = fresh.get();
       session.accept(std::move(fresh), now);
