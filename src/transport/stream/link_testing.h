@@ -73,7 +73,10 @@ class RecordingSink final : public FrameSink {
   }
   void on_frame(Link& link, const FrameHeader& header, ByteView body, Payload payload) override {
     Frame frame{header, Bytes(body.begin(), body.end()), payload, {}};
-    if (payload != Payload::kNone) frame.bytes = memory == Memory::kUnmapped ? unmapped_->bytes() : buffer_;
+    // A frame finished from inside on_header() is discarded before there is any landing memory.
+    if (payload != Payload::kNone && unmapped_) {
+      frame.bytes = memory == Memory::kUnmapped ? unmapped_->bytes() : buffer_;
+    }
     frames.push_back(frame);
     if (at_frame) at_frame(link, frame);
     // A body must stay what it was whatever the callback did to the link.
