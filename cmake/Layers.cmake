@@ -2,6 +2,7 @@
 # test program made of its *_test.cc.
 #   LABEL      ctest label of those tests; `unit` unless said otherwise
 #   LINK       libraries from outside the project
+#   TEST_LINK  the same, for its tests only
 #   LOOPBACK   sub-folders whose tests use real sockets or threads; each gets a program of its own, <folder>_<sub-folder>_test, label `loopback`
 file(STRINGS ${CMAKE_SOURCE_DIR}/layers.txt R2CCL_LAYERS)
 
@@ -33,7 +34,7 @@ function(r2ccl_row folder out)
 endfunction()
 
 function(r2ccl_folder folder)
-  cmake_parse_arguments(ARG "" "LABEL" "LINK;LOOPBACK" ${ARGN})
+  cmake_parse_arguments(ARG "" "LABEL" "LINK;TEST_LINK;LOOPBACK" ${ARGN})
   set(root ${CMAKE_CURRENT_SOURCE_DIR}/${folder})
   file(GLOB_RECURSE sources CONFIGURE_DEPENDS ${root}/*.cc)
   file(GLOB_RECURSE headers CONFIGURE_DEPENDS ${root}/*.h)
@@ -68,7 +69,7 @@ function(r2ccl_folder folder)
     endif()
   endforeach()
   if(tests)
-    r2ccl_test(${folder}_test SOURCES ${tests} LINK ${target} LABEL ${ARG_LABEL})
+    r2ccl_test(${folder}_test SOURCES ${tests} LINK ${target} ${ARG_TEST_LINK} LABEL ${ARG_LABEL})
   endif()
 endfunction()
 

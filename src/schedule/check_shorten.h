@@ -1,0 +1,27 @@
+#pragma once
+// Shorter schedules that stand for longer ones: a pipeline over K segments is proven for as many segments as it takes to see
+// everything that can happen in it.
+//
+// When. Every lane runs its outer loop once per segment, plus a tail (outer = K + c); every step works on segment outer + constant;
+// every other index and guard depends on the outer iteration only through a modulus. Then shifting all iterations of all lanes by
+// the period P (the least common multiple of those moduli) maps steps to steps, away from the two ends; ends of ranges near the
+// start stay where they are, those near the end move with K.
+//
+// Why it is enough. Two steps touch each other in one of five ways: order in a lane (distance at most 1), a message or a cell (same
+// segment, so no further apart than two segment constants differ), a wait (its offset), a scratch slot (reused after P), a slot of
+// a connection (its last message but `slots`, no more than slots * P iterations back). So what is wrong in a long run, namely two
+// steps that race, a sum that lacks or repeats a rank, messages that do not meet, or a circle of steps that wait for each other, is
+// wrong within a window of that many iterations. The window lies at the start, at the end, or is a shift by a multiple of P of one
+// in between; with K' = start + end + depth + (slots + 1) * P + 2 and K' = K modulo P the short run has all three kinds.
+// Fewer slots can only make a circle more likely, so the short run has at most two, which keeps it short.
+
+#include <optional>
+
+#include "schedule/schedule.h"
+
+namespace r2ccl {
+
+// Nothing when the schedule does not follow the pattern or is short already. Safe for any schedule: reads no index.
+std::optional<Schedule> shortened(const Schedule& schedule);
+
+}  // namespace r2ccl

@@ -1,0 +1,77 @@
+#include <algorithm>
+#include <cstdint>
+#include <map>
+#include <optional>
+#include <utility>
+
+#include "schedule/check.h"
+#include "schedule/check_shorten.h"
+#include "schedule/cursor.h"
+
+namespace r2ccl {
+namespace {
+
+std::uint64_t divided_up(std::uint64_t size, std::uint64_t part, std::uint64_t whole) {
+  __extension__ using Wide = unsigned __int128;
+  return static_cast<std::uint64_t>((Wide{size} * part + whole - 1) / whole);
+}
+
+// The largest segment of a span: Layout::range() rounds both cuts down, so a cut is at most its share rounded up.
+std::uint64_t largest_range(const Layout& layout, std::uint32_t span_number, std::uint64_t bytes) {
+  const Span s = layout.span(span_number);
+  const std::uint64_t part = layout.bounds[s.first + s.count] - layout.bounds[s.first];
+  if (layout.order == Layout::Order::kSegmentsOutside) {
+    return divided_up(divided_up(bytes, 1, layout.segments), part, layout.bounds.back());
+  }
+  return divided_up(divided_up(bytes, part, layout.bounds.back()), 1, layout.segments);
+}
+
+bool reduces(StepKind kind) {
+  return kind == StepKind::kRecvReduce || kind == StepKind::kRecvReduceSend || kind == StepKind::kRecvReduceCopySend;
+}
+
+class RankNeed {
+ public:
+  RankNeed(const Frame& frame, std::uint64_t bytes) : frame_(frame), bytes_(bytes) {}
+
+  void take(const LaneCursor& at) {
+    const Step& step = at.step();
+    const auto span = static_cast<std::uint32_t>(at.span());
+    if (step.destination.buffer == Buffer::kScratch) {
+      slot_ = std::max(slot_, largest_range(frame_.layout, span, bytes_));
+    }
+    if (!reduces(step.kind)) return;
+    std::uint64_t& largest = staged_[{at.from(), step.channel_in}];
+    largest = std::max(largest, largest_range(frame_.layout, span, bytes_));
+  }
+
+  std::uint64_t total() const {
+    std::uint64_t sum = slot_ * frame_.scratch_slots;
+    for (const auto& [connection, largest] : staged_) sum += largest * frame_.slots;
+    return sum;
+  }
+
+ private:
+  const Frame& frame_;
+  std::uint64_t bytes_;
+  std::uint64_t slot_ = 0;
+  std::map<std::pair<std::int64_t, std::uint32_t>, std::uint64_t> staged_;  // by (from, channel): the largest message
+};
+
+}  // namespace
+
+std::uint64_t scratch_bytes(const Schedule& schedule, std::uint64_t bytes) {
+  // The short form has the same peers and spans.
+  const std::optional<Schedule> shorter = shortened(schedule);
+  std::uint64_t most = 0;
+  for (const std::vector<Lane>& lanes : shorter ? shorter->lanes : schedule.lanes) {
+    RankNeed need(schedule.frame, bytes);
+    for (const Lane& lane : lanes) {
+      for (LaneCursor at(lane); !at.done(); at.next()) need.take(at);
+    }
+    most = std::max(most, need.total());
+  }
+  return most;
+}
+
+}  // namespace r2ccl

@@ -1,0 +1,48 @@
+#pragma once
+// A cluster as the planner and the simulator see it: servers x GPUs x NICs with the rates that are usable now. A value; the same
+// on every rank that agreed on the same health map.
+
+#include <cstdint>
+#include <string>
+#include <vector>
+
+#include "base/result.h"
+#include "topology/nic.h"
+
+namespace r2ccl {
+
+struct Cluster {
+  std::uint32_t servers = 1;
+  std::uint32_t gpus = 1;  // ranks per server; rank r is GPU r % gpus of server r / gpus
+  std::uint32_t nics = 1;  // per server; NIC k of every server together are rail k
+  Fabric fabric = Fabric::kRouted;
+
+  double nic_rate = 50e9;    // bytes per second of a healthy NIC, in each direction
+  std::vector<double> rate;  // of NIC (server * nics + nic), as usable now; 0 = lost
+
+  double alpha_s = 5e-6;                 // from the last byte sent to its receipt; overlaps with other messages
+  double port_cost_s = 3e-9;             // time a message occupies its NIC in addition to its bytes
+  std::uint64_t min_message = 32 << 10;  // the planner does not cut data into messages below this, in bytes
+  double intra_rate = 450e9;  // of one GPU into and out of the fabric inside its server (NVLink); bytes per second
+  double intra_alpha_s = 3e-6;
+
+  std::uint32_t ranks() const { return servers * gpus; }
+  double nic(std::uint32_t server, std::uint32_t nic_index) const { return rate[server * nics + nic_index]; }
+  double server_rate(std::uint32_t server) const;  // the sum of its NICs
+  double healthy_server_rate() const { return nic_rate * nics; }
+  bool healthy() const;
+  // The NIC nearest to a GPU: GPUs and NICs are spread over each other evenly.
+  std::uint32_t home_nic(std::uint32_t gpu) const { return gpus <= nics ? gpu * (nics / gpus) : gpu * nics / gpus; }
+
+  // All NICs at `nic_rate`.
+  static Cluster uniform(std::uint32_t servers, std::uint32_t gpus, std::uint32_t nics, double nic_rate);
+};
+
+// Fails with one sentence: a NIC out of range, or the last NIC of a server.
+Status lose_nic(Cluster& cluster, std::uint32_t server, std::uint32_t nic);
+// `fraction` of the healthy rate is left; in (0, 1].
+Status slow_nic(Cluster& cluster, std::uint32_t server, std::uint32_t nic, double fraction);
+// What a plan needs to exist: sane numbers, and every server with a NIC.
+Status validate(const Cluster& cluster);
+
+}  // namespace r2ccl
