@@ -18,8 +18,8 @@ LINES_MAX = 800
 LINES_AIM = 400
 
 # Where the outside world begins: only here may code read clocks, sleep, start threads, read the environment or print.
-# (sim/net/fuzz_net runs whole simulations side by side; each of them stays on one thread.)
-OUTSIDE = ("env/real/", "tools/", "transport/tcp/", "runtime/threads/", "sim/net/fuzz_net")
+# (sim/side_by_side runs whole simulations side by side; each of them stays on one thread.)
+OUTSIDE = ("env/real/", "tools/", "transport/tcp/", "runtime/threads/", "sim/side_by_side")
 BANNED = {
     r"\b(?:steady|system|high_resolution)_clock\s*::\s*now\b": "reads a clock; take `now` as a parameter",
     r"\b(?:clock_gettime|gettimeofday)\s*\(": "reads a clock; take `now` as a parameter",

@@ -3,9 +3,10 @@
 #include <fmt/format.h>
 
 #include <algorithm>
-#include <atomic>
 #include <mutex>
-#include <thread>
+
+#include "base/assert.h"
+#include "sim/side_by_side.h"
 
 namespace r2ccl::sim {
 
@@ -31,27 +32,21 @@ void add(FuzzSummary& total, const RunReport& report) {
 
 FuzzSummary fuzz(std::uint64_t first_seed, std::uint64_t count, unsigned threads, const Rules& rules,
                  const std::function<void(std::uint64_t)>& progress) {
-  std::atomic<std::uint64_t> next{0};
-  std::mutex mutex;
+  std::mutex mutex;  // of the total
   FuzzSummary total;
   std::vector<std::uint64_t> digests(count);
-  const auto work = [&](bool report_progress) {
-    for (std::uint64_t i = next++; i < count; i = next++) {
-      const RunReport report = run_scenario(draw_scenario(first_seed + i, rules));
-      const std::lock_guard lock(mutex);
-      add(total, report);
-      digests[i] = report.digest;
-      if (!report.ok) {
-        ++total.failed_seeds;
-        if (total.failed.size() < kFailedMax) total.failed.push_back(failed_seed(first_seed + i, report));
-      }
-      if (report_progress && progress) progress(total.seeds);
+  const Worker worker = [&](std::uint64_t i) -> Status {
+    const RunReport report = run_scenario(draw_scenario(first_seed + i, rules));
+    const std::lock_guard lock(mutex);
+    add(total, report);
+    digests[i] = report.digest;
+    if (!report.ok) {
+      ++total.failed_seeds;
+      if (total.failed.size() < kFailedMax) total.failed.push_back(failed_seed(first_seed + i, report));
     }
+    return {};
   };
-  std::vector<std::jthread> helpers;
-  for (unsigned i = 1; i < threads; ++i) helpers.emplace_back(work, false);
-  work(true);
-  helpers.clear();
+  R2CCL_ASSERT(side_by_side(count, threads, [&] { return worker; }, progress), "a seed is judged, it does not fail");
   std::ranges::sort(total.failed, {}, &FailedSeed::seed);
   Digest digest;
   for (const std::uint64_t one : digests) digest.add(one);

@@ -1,6 +1,5 @@
 // The protocol under the simulated network, and the simulator's own ability to notice.
 
-#include <fmt/format.h>
 #include <gtest/gtest.h>
 
 #include "sim/net/fuzz_net.h"
@@ -32,7 +31,7 @@ TEST_P(BrokenRuleTest, IsCaught) {
   const auto caught = first_failure(1, kCaughtWithin, GetParam().rules);
   ASSERT_TRUE(caught.has_value()) << GetParam().name << " was not noticed in " << kCaughtWithin << " seeds";
   RecordProperty("seeds", static_cast<int>(caught->seed));
-  fmt::print("{}: caught by seed {}: {}\n", GetParam().name, caught->seed, caught->violations.front());
+  RecordProperty("violation", caught->violations.front());
 }
 
 INSTANTIATE_TEST_SUITE_P(Rules, BrokenRuleTest, testing::ValuesIn(broken_rules()), [](const auto& rule) {

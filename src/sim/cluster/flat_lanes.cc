@@ -1,0 +1,250 @@
+#include "sim/cluster/flat_lanes.h"
+
+#include <algorithm>
+#include <cstdlib>
+#include <numeric>
+
+#include "base/assert.h"
+
+namespace r2ccl {
+namespace {
+
+// (from, to, channel) -> number, in the order of first use. Open addressing: a million look-ups per schedule are common.
+class ConnectionNumbers final {
+ public:
+  explicit ConnectionNumbers(std::vector<FlatConnection>& connections) : connections_(connections), cells_(1 << 12) {}
+
+  std::uint32_t of(std::uint32_t from, std::uint32_t to, std::uint32_t channel) {
+    if (2 * connections_.size() >= cells_.size()) grow();
+    Cell& cell = find(cells_, from, to, channel);
+    if (cell.number == kNoIndex) {
+      cell = {from, to, channel, static_cast<std::uint32_t>(connections_.size())};
+      connections_.push_back({from, to});
+    }
+    return cell.number;
+  }
+
+ private:
+  struct Cell {
+    std::uint32_t from = 0;
+    std::uint32_t to = 0;
+    std::uint32_t channel = 0;
+    std::uint32_t number = kNoIndex;
+  };
+
+  static Cell& find(std::vector<Cell>& cells, std::uint32_t from, std::uint32_t to, std::uint32_t channel) {
+    std::uint64_t hash = ((std::uint64_t{from} << 32) + to) * 0x9e3779b97f4a7c15 + channel * 0xc2b2ae3d27d4eb4f;
+    hash ^= hash >> 29;
+    for (std::size_t i = hash;; ++i) {
+      Cell& cell = cells[i & (cells.size() - 1)];
+      if (cell.number == kNoIndex || (cell.from == from && cell.to == to && cell.channel == channel)) return cell;
+    }
+  }
+
+  void grow() {
+    std::vector<Cell> larger(4 * cells_.size());
+    for (const Cell& cell : cells_) {
+      if (cell.number != kNoIndex) find(larger, cell.from, cell.to, cell.channel) = cell;
+    }
+    cells_.swap(larger);
+  }
+
+  std::vector<FlatConnection>& connections_;
+  std::vector<Cell> cells_;
+};
+
+// After how many outer iterations the index repeats; `outer` if not before.
+std::uint64_t period_of(const Index& index, std::uint64_t outer) {
+  if (index.by_outer == 0) return 1;
+  if (index.modulo == 0) return outer;
+  return index.modulo /
+         std::gcd(static_cast<std::uint64_t>(std::abs(std::int64_t{index.by_outer})), std::uint64_t{index.modulo});
+}
+
+std::uint32_t period_of(const Lane& lane) {
+  std::uint64_t period = 1;
+  const auto include = [&](const Index& index) {
+    if (period < lane.outer) period = std::lcm(period, period_of(index, lane.outer));
+  };
+  for (const Step& step : lane.steps) {
+    if (receives(step.kind)) include(step.from);
+    if (sends(step.kind)) include(step.to);
+    include(step.span);
+    for (const Guard& guard : step.guards) include(guard.value);
+  }
+  return static_cast<std::uint32_t>(std::min<std::uint64_t>(period, lane.outer));
+}
+
+class Flattener final {
+ public:
+  Flattener(const Schedule& schedule, std::uint64_t bytes) : schedule_(schedule), numbers_(flat_.connections) {
+    const Layout& layout = schedule.frame.layout;
+    for (std::uint32_t span = 0; span < layout.span_count(); ++span) {
+      flat_.bytes_of_span.push_back(layout.share(span) * static_cast<double>(bytes));
+    }
+  }
+
+  FlatLanes run() {
+    for (std::uint32_t rank = 0; rank < schedule_.lanes.size(); ++rank) {
+      const std::uint32_t first_lane = static_cast<std::uint32_t>(flat_.lanes.size());
+      for (const Lane& lane : schedule_.lanes[rank]) add_lane(rank, lane);
+      add_waits(schedule_.lanes[rank], first_lane);
+      for (std::uint32_t i = 0; i < schedule_.lanes[rank].size(); ++i)
+        add_phases(schedule_.lanes[rank][i], flat_.lanes[first_lane + i]);
+    }
+    flat_.phase_begin.push_back(static_cast<std::uint32_t>(flat_.steps.size()));
+    return std::move(flat_);
+  }
+
+ private:
+  static std::uint32_t inner_end(const Lane& lane) {
+    return std::min(lane.inner_end, static_cast<std::uint32_t>(lane.steps.size()));
+  }
+  static bool in_inner(const Lane& lane, std::uint32_t step) {
+    return step >= lane.inner_begin && step < inner_end(lane);
+  }
+
+  void add_lane(std::uint32_t rank, const Lane& lane) {
+    FlatLane flat{.rank = rank, .rail = lane.rail, .outer = lane.steps.empty() ? 0 : lane.outer, .inner = lane.inner};
+    flat.number = static_cast<std::uint32_t>(&lane - schedule_.lanes[rank].data());
+    flat.first_info = static_cast<std::uint32_t>(flat_.infos.size());
+    for (const Step& step : lane.steps) {
+      flat_.infos.push_back({.outer_begin = step.outer_begin, .outer_end = step.outer_end, .segment = step.segment});
+    }
+    flat_.lanes.push_back(flat);
+  }
+
+  void add_waits(const std::vector<Lane>& lanes, std::uint32_t first_lane) {
+    for (std::uint32_t i = 0; i < lanes.size(); ++i) {
+      for (std::uint32_t s = 0; s < lanes[i].steps.size(); ++s) {
+        const std::uint32_t info = flat_.lanes[first_lane + i].first_info + s;
+        flat_.infos[info].first_wait = static_cast<std::uint32_t>(flat_.waits.size());
+        for (const Wait& wait : lanes[i].steps[s].waits) add_wait(lanes, first_lane, wait);
+        flat_.infos[info].wait_count = static_cast<std::uint32_t>(flat_.waits.size()) - flat_.infos[info].first_wait;
+      }
+    }
+  }
+
+  void add_wait(const std::vector<Lane>& lanes, std::uint32_t first_lane, const Wait& wait) {
+    R2CCL_ASSERT(wait.lane < lanes.size() && wait.step < lanes[wait.lane].steps.size(),
+                 "a wait for a step that does not exist");
+    const Lane& lane = lanes[wait.lane];
+    FlatStepInfo& awaited = flat_.infos[flat_.lanes[first_lane + wait.lane].first_info + wait.step];
+    const std::uint32_t inner = in_inner(lane, wait.step) ? lane.inner : 1;
+    if (inner == 0 || lane.outer == 0) return;
+    flat_.sends_awaited |= sends(lane.steps[wait.step].kind);
+    FlatWait flat{.outer_count = lane.outer,
+                  .inner_count = wait.one_inner ? inner : 1,
+                  .outer_offset = wait.outer_offset,
+                  .inner_offset = wait.inner_offset,
+                  .one_inner = wait.one_inner && in_inner(lane, wait.step)};
+    std::uint32_t& ends = flat.one_inner ? awaited.ends_of_each : awaited.ends_of_all;
+    if (ends == kNoIndex) {
+      ends = static_cast<std::uint32_t>(flat_.iterations_of_end.size());
+      const std::size_t count = std::size_t{lane.outer} * (flat.one_inner ? inner : 1);
+      flat_.iterations_of_end.insert(flat_.iterations_of_end.end(), count, flat.one_inner ? 1 : inner);
+    }
+    flat.first_end = ends;
+    flat_.waits.push_back(flat);
+  }
+
+  void add_phases(const Lane& lane, FlatLane& flat) {
+    flat.phases = flat.outer == 0 ? 0 : period_of(lane);
+    flat.first_phase = static_cast<std::uint32_t>(flat_.phase_begin.size());
+    const std::uint32_t count = static_cast<std::uint32_t>(lane.steps.size());
+    for (std::uint32_t outer = 0; outer < flat.phases; ++outer) {
+      flat_.phase_begin.push_back(static_cast<std::uint32_t>(flat_.steps.size()));
+      for (std::uint32_t s = 0; s < std::min(lane.inner_begin, count); ++s) add_step(lane, flat, s, outer, 0);
+      for (std::uint32_t inner = 0; inner < lane.inner; ++inner) {
+        for (std::uint32_t s = lane.inner_begin; s < inner_end(lane); ++s) add_step(lane, flat, s, outer, inner);
+      }
+      for (std::uint32_t s = std::max(lane.inner_begin, inner_end(lane)); s < count; ++s)
+        add_step(lane, flat, s, outer, 0);
+    }
+  }
+
+  void add_step(const Lane& lane, const FlatLane& flat, std::uint32_t number, std::uint32_t outer,
+                std::uint32_t inner) {
+    const Step& step = lane.steps[number];
+    const FlatStepInfo& info = flat_.infos[flat.first_info + number];
+    FlatStep out{.step = number, .inner = inner};
+    const bool runs = ever_in_range(step, flat, outer) &&
+                      std::all_of(step.guards.begin(), step.guards.end(),
+                                  [&](const Guard& g) { return g.value.at(outer, inner) == g.equals; });
+    if (runs && span_of(step, outer, inner, out.span)) {
+      if (receives(step.kind)) out.in = numbers_.of(peer(step.from, outer, inner), flat.rank, step.channel_in);
+      if (sends(step.kind)) out.out = numbers_.of(flat.rank, peer(step.to, outer, inner), step.channel_out);
+    }
+    out.waits = runs && info.wait_count > 0;
+    if (out.in != kNoIndex || out.out != kNoIndex || out.waits || info.awaited()) flat_.steps.push_back(out);
+  }
+
+  // Some outer iteration of this phase lies in the range in which the step runs.
+  static bool ever_in_range(const Step& step, const FlatLane& lane, std::uint32_t phase) {
+    std::uint64_t first = phase;
+    if (step.outer_begin > phase)
+      first += (std::uint64_t{step.outer_begin} - phase + lane.phases - 1) / lane.phases * lane.phases;
+    return first < std::min(step.outer_end, lane.outer);
+  }
+
+  // False for an empty range: nothing is sent, at either end.
+  bool span_of(const Step& step, std::uint32_t outer, std::uint32_t inner, std::uint32_t& span) const {
+    const std::int64_t number = step.span.at(outer, inner);
+    R2CCL_ASSERT(number >= 0 && number < static_cast<std::int64_t>(flat_.bytes_of_span.size()),
+                 "a span outside the layout");
+    span = static_cast<std::uint32_t>(number);
+    return flat_.bytes_of_span[span] > 0;
+  }
+
+  std::uint32_t peer(const Index& index, std::uint32_t outer, std::uint32_t inner) const {
+    const std::int64_t rank = index.at(outer, inner);
+    R2CCL_ASSERT(rank >= 0 && rank < static_cast<std::int64_t>(schedule_.lanes.size()), "a peer that does not exist");
+    return static_cast<std::uint32_t>(rank);
+  }
+
+  const Schedule& schedule_;
+  FlatLanes flat_;
+  ConnectionNumbers numbers_;
+};
+
+}  // namespace
+
+std::uint32_t FlatWait::end_number(std::uint32_t outer, std::uint32_t inner) const {
+  const std::int64_t o = std::int64_t{outer} + outer_offset;
+  const std::int64_t i = one_inner ? std::int64_t{inner} + inner_offset : 0;
+  if (o < 0 || i < 0) return kNoIndex;
+  const auto last_outer = std::min(static_cast<std::uint32_t>(o), outer_count - 1);
+  return first_end + last_outer * inner_count + std::min(static_cast<std::uint32_t>(i), inner_count - 1);
+}
+
+Traffic traffic_of(const FlatLanes& flat, const Cluster& cluster) {
+  Traffic traffic{std::vector<double>(cluster.ranks(), 0), std::vector<double>(cluster.ranks(), 0)};
+  for (const FlatLane& lane : flat.lanes) {
+    if (lane.rail != kAnyRail) continue;
+    for (std::uint32_t phase = 0; phase < lane.phases; ++phase) {
+      for (std::uint32_t i = flat.phase_begin[lane.first_phase + phase];
+           i < flat.phase_begin[lane.first_phase + phase + 1]; ++i) {
+        const FlatStep& step = flat.steps[i];
+        if (step.out == kNoIndex) continue;
+        const FlatConnection& c = flat.connections[step.out];
+        if (c.from / cluster.gpus == c.to / cluster.gpus) continue;
+        const FlatStepInfo& info = flat.infos[lane.first_info + step.step];
+        const auto before = [&](std::uint64_t outer) {
+          return outer > phase ? (outer - phase - 1) / lane.phases + 1 : 0;
+        };
+        const std::uint64_t runs =
+            before(std::min(info.outer_end, lane.outer)) - before(std::min(info.outer_begin, lane.outer));
+        const double bytes = flat.bytes_of_span[step.span] * static_cast<double>(runs);
+        traffic.out[c.from] += bytes;
+        traffic.in[c.to] += bytes;
+      }
+    }
+  }
+  return traffic;
+}
+
+FlatLanes flatten(const Schedule& schedule, std::uint64_t bytes) {
+  return Flattener(schedule, bytes).run();
+}
+
+}  // namespace r2ccl

@@ -1,0 +1,64 @@
+#include "sim/cluster/splitter.h"
+
+#include <algorithm>
+#include <cmath>
+#include <utility>
+
+namespace r2ccl {
+
+Splitter::Splitter(std::uint32_t nics, double smallest, std::vector<double> fraction)
+    : nics_(nics), smallest_(smallest), fraction_(std::move(fraction)), credit_(fraction_.size(), 0) {
+  for (std::size_t row = 0; row < fraction_.size() / nics_; ++row) stagger(row);
+}
+
+// Rows start at different points of their cycle. If all did at the same, all messages of a server would turn to a slow NIC, whose turn
+// comes seldom, in the same round.
+void Splitter::stagger(std::size_t row) {
+  constexpr double kGolden = 0.6180339887498949;
+  double sum = 0;
+  double used = 0;
+  for (std::size_t i = row * nics_; i < (row + 1) * nics_; ++i) {
+    if (fraction_[i] <= 0) continue;
+    const double turn = static_cast<double>(row) * kGolden + static_cast<double>(i % nics_) / nics_;
+    credit_[i] = smallest_ * (turn - std::floor(turn));
+    sum += credit_[i];
+    used += 1;
+  }
+  for (std::size_t i = row * nics_; i < (row + 1) * nics_; ++i) {
+    if (fraction_[i] > 0) credit_[i] -= sum / used;
+  }
+}
+
+std::span<const Splitter::Part> Splitter::split(std::size_t row, double bytes) {
+  const double* const fraction = fraction_.data() + row * nics_;
+  double* const credit = credit_.data() + row * nics_;
+  parts_.clear();
+  bool all_large = true;
+  for (std::uint32_t k = 0; k < nics_; ++k) {
+    if (fraction[k] <= 0) continue;
+    credit[k] += fraction[k] * bytes;
+    all_large &= credit[k] >= smallest_;
+    parts_.push_back({k, credit[k]});
+  }
+  if (parts_.size() == 1) parts_[0].bytes = bytes;
+  if (all_large || parts_.size() == 1) {
+    for (const Part& part : parts_) credit[part.nic] = 0;
+    return parts_;
+  }
+  // The NICs that are most behind, each with what it is due. The credits of a row add up to `bytes`, so nothing is left over.
+  std::size_t used = 0;
+  for (double left = bytes; left > 0 && used < parts_.size(); ++used) {
+    const auto most = std::max_element(parts_.begin() + static_cast<std::ptrdiff_t>(used), parts_.end(),
+                                       [](const Part& a, const Part& b) { return a.bytes < b.bytes; });
+    std::iter_swap(parts_.begin() + static_cast<std::ptrdiff_t>(used), most);
+    Part& part = parts_[used];
+    part.bytes = std::min(left, std::max(part.bytes, smallest_));
+    if (left - part.bytes < smallest_ || used + 1 == parts_.size()) part.bytes = left;
+    left -= part.bytes;
+    credit[part.nic] -= part.bytes;
+  }
+  parts_.resize(used);
+  return parts_;
+}
+
+}  // namespace r2ccl

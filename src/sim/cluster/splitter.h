@@ -1,0 +1,38 @@
+#pragma once
+// Divides messages over NICs by fixed fractions that hold over time: a NIC that got less than its fraction of one message gets more
+// of the next. One row of fractions for every kind of message.
+
+#include <cstdint>
+#include <span>
+#include <vector>
+
+namespace r2ccl {
+
+class Splitter final {
+ public:
+  struct Part {
+    std::uint32_t nic = 0;
+    double bytes = 0;
+  };
+
+  Splitter() = default;
+  // `fraction` is rows x nics; a row sums to 1, or to 0 if it is not used. Parts are at least `smallest` bytes, unless the message
+  // is smaller.
+  Splitter(std::uint32_t nics, double smallest, std::vector<double> fraction);
+
+  bool empty() const { return fraction_.empty(); }
+  const double* fractions(std::size_t row) const { return fraction_.data() + row * nics_; }
+  // Valid until the next call. Empty for a row of zeros.
+  std::span<const Part> split(std::size_t row, double bytes);
+
+ private:
+  void stagger(std::size_t row);
+
+  std::uint32_t nics_ = 0;
+  double smallest_ = 0;
+  std::vector<double> fraction_;
+  std::vector<double> credit_;  // bytes a NIC is behind its fraction
+  std::vector<Part> parts_;
+};
+
+}  // namespace r2ccl
