@@ -9,7 +9,9 @@
 #include "tools/bench_link.h"
 #include "tools/demo.h"
 #include "tools/fuzz_net.h"
+#include "tools/plan.h"
 #include "tools/settings.h"
+#include "tools/sim.h"
 
 namespace r2ccl::tools {
 namespace {
@@ -76,6 +78,8 @@ int run_command_line(const std::vector<std::string>& arguments, const Context& c
   app.get_formatter()->column_width(34);
   Action chosen;
   add_demo(app, context, chosen);
+  add_plan(app, context, chosen);
+  add_sim(app, context, chosen);
   add_bench_link(app, context, chosen);
   add_fuzz_net(app, context, chosen);
   add_settings(app, context, chosen);

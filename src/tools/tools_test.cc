@@ -3,7 +3,12 @@
 #include <gtest/gtest.h>
 
 #include <algorithm>
+#include <fstream>
+#include <nlohmann/json.hpp>
+#include <set>
 
+#include "schedule/check.h"
+#include "schedule/text.h"
 #include "tools/bare_link.h"
 #include "tools/bench_report.h"
 #include "tools/child.h"
@@ -58,6 +63,31 @@ TEST(CommandLine, BadInputExitsWith2AndOneLine) {
       {"demo", "--fault", "at=1s"},
       {"demo", "--fault", "at=1s server=9 nic=0 kind=cable"},
       {"demo", "--fault", "at=op:3 server=0 nic=0 kind=cable"},
+      {"plan", "all_to_some"},
+      {"plan", "--bytes", "1X"},
+      {"plan", "--rate", "quick"},
+      {"plan", "--servers", "0"},
+      {"plan", "--servers", "4096", "--gpus", "64"},
+      {"plan", "--lost", "4:0"},
+      {"plan", "--lost", "0:8"},
+      {"plan", "--lost", "0"},
+      {"plan", "--nics", "2", "--lost", "1:0", "--lost", "1:1"},
+      {"plan", "--slow", "0:0"},
+      {"plan", "--slow", "0:0:2"},
+      {"plan", "--fabric", "carrier-pigeon"},
+      {"plan", "--algo", "magic"},
+      {"plan", "--algo", "optcc", "--lost", "0:0", "--lost", "1:0"},
+      {"plan", "broadcast", "--root", "99"},
+      {"plan", "--print", "--algo", "all"},
+      {"sim", "--mode", "wishful"},
+      {"sim", "--at", "1ms"},
+      {"sim", "--at", "soon", "--lost", "0:0"},
+      {"sim", "--random", "29"},
+      {"sim", "--random", "1", "--algo", "all"},
+      {"sim", "--lost", "0:0", "--at", "1ms", "--mode", "one-port"},
+      {"sim", "--timeline", "/nowhere/at/all.json", "--servers", "2", "--bytes", "1M"},
+      {"sim", "sweep", "--family", "flat"},
+      {"sim", "papers", "--table", "Nature"},
   };
   for (const auto& line : lines) {
     const Ran ran = run(line);
@@ -69,11 +99,92 @@ TEST(CommandLine, BadInputExitsWith2AndOneLine) {
 }
 
 TEST(CommandLine, AWrongCommandIsNamedBesideTheRightOnes) {
-  EXPECT_EQ(run({"bogus"}).err, "r2ccl: there is no command 'bogus'; there are demo, bench-link, fuzz-net, settings\n");
+  EXPECT_EQ(run({"bogus"}).err,
+            "r2ccl: there is no command 'bogus'; there are demo, plan, sim, bench-link, fuzz-net, settings\n");
+}
+
+// ---- plan and sim -----------------------------------------------------------------------------------------------
+
+nlohmann::json json_of(std::vector<std::string> arguments) {
+  arguments.emplace_back("--json");
+  const Ran ran = run(std::move(arguments));
+  EXPECT_EQ(ran.status, kExitOk) << ran.err;
+  return nlohmann::json::parse(ran.out, nullptr, false);
+}
+
+TEST(PlanCommand, JsonHasTheKeysScriptsRelyOn) {
+  const nlohmann::json object =
+      json_of({"plan", "--servers", "4", "--nics", "4", "--lost", "0:1", "--bytes", "64M", "--algo", "all"});
+  for (const char* key :
+       {"bound_s", "one_port_bound_s", "healthy_ring_s", "healthy_flat_ring_s", "algorithms", "chosen", "crossovers"}) {
+    EXPECT_TRUE(object.contains(key)) << key;
+  }
+  std::size_t proven = 0;
+  for (const nlohmann::json& row : object["algorithms"]) {
+    if (!row["checked"]) continue;
+    ++proven;
+    for (const char* key : {"name", "time_s", "healthy_ratio", "bound_ratio", "steps", "scratch_bytes"})
+      EXPECT_TRUE(row.contains(key)) << key;
+    EXPECT_GE(row["bound_ratio"], 0.999) << row["name"];
+  }
+  EXPECT_GE(proven, 10u);
+  EXPECT_EQ(object["chosen"], "weighted_direct");
+}
+
+TEST(PlanCommand, SmallMessagesCrossOverToALatencyAlgorithm) {
+  const nlohmann::json sizes = json_of({"plan", "--servers", "8", "--lost", "0:1"})["crossovers"];
+  ASSERT_GE(sizes.size(), 2u);
+  EXPECT_NE(sizes.front()["algorithm"], sizes.back()["algorithm"]);
+  EXPECT_EQ(sizes.back()["algorithm"], "weighted_direct");
+}
+
+TEST(PlanCommand, PrintShowsAScheduleThatParses) {
+  const Ran ran = run({"plan", "--servers", "3", "--nics", "2", "--bytes", "1M", "--algo", "balance", "--print"});
+  EXPECT_EQ(ran.status, kExitOk);
+  const Result<Schedule> schedule = parse_schedule(ran.out);
+  ASSERT_TRUE(schedule) << schedule.error().what;
+  EXPECT_TRUE(check(*schedule));
+}
+
+TEST(SimCommand, AFaultInsideCostsLessThanTheSameFaultBefore) {
+  const auto time = [](std::vector<std::string> more) {
+    std::vector<std::string> line{"sim", "--servers", "4", "--nics", "4", "--algo", "balance", "--bytes", "4G"};
+    line.insert(line.end(), more.begin(), more.end());
+    return json_of(line)["algorithms"][0]["time_s"].get<double>();
+  };
+  const double healthy = time({});
+  const double before = time({"--lost", "0:1"});
+  const double inside = time({"--lost", "0:1", "--at", "20ms"});
+  EXPECT_GT(inside, healthy);
+  EXPECT_LT(inside, before + 0.005);
+}
+
+TEST(SimCommand, RandomSamplesAreRepeatable) {
+  const auto samples = [] {
+    return json_of({"sim", "--servers", "6", "--random", "3", "--samples", "5", "--seed", "7", "--bytes", "256M"});
+  };
+  const nlohmann::json first = samples();
+  EXPECT_EQ(first["samples"].size(), 5u);
+  EXPECT_EQ(first["samples"], samples()["samples"]);
+  for (const char* key : {"mean", "p50", "p99", "max"}) EXPECT_TRUE(first["summary"].contains(key)) << key;
+  EXPECT_EQ(first["mode"], "multi-port");
+}
+
+TEST(SimCommand, TheTimelineIsATraceOfEveryNic) {
+  const std::string path = testing::TempDir() + "r2ccl_timeline.json";
+  EXPECT_EQ(run({"sim", "--servers", "3", "--nics", "2", "--bytes", "8M", "--timeline", path}).status, kExitOk);
+  std::ifstream file(path);
+  const nlohmann::json events = nlohmann::json::parse(file, nullptr, false);
+  ASSERT_TRUE(events.is_array());
+  std::set<std::pair<int, int>> ports;
+  for (const nlohmann::json& event : events) {
+    if (event["ph"] == "X") ports.insert({event["pid"].get<int>(), event["tid"].get<int>()});
+  }
+  EXPECT_EQ(ports.size(), 3u * 2 * 2);
 }
 
 TEST(CommandLine, HelpGoesToOutputAndSucceeds) {
-  for (const std::string command : {"demo", "bench-link", "fuzz-net", "settings"}) {
+  for (const std::string command : {"demo", "plan", "sim", "bench-link", "fuzz-net", "settings"}) {
     const Ran ran = run({command, "--help"});
     EXPECT_EQ(ran.status, kExitOk);
     EXPECT_THAT(ran.out, HasSubstr("--json"));
