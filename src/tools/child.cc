@@ -7,6 +7,7 @@
 #include <sys/socket.h>
 #include <sys/wait.h>
 #include <unistd.h>
+#include <system_error>
 
 #include <algorithm>
 #include <cerrno>
@@ -100,14 +101,14 @@ Children::~Children() {
 Status Children::start(const Body& body) {
   int ends[2];
   if (::socketpair(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC, 0, ends) != 0)
-    return fail(Fault::kBusy, fmt::format("no socket pair: {}", std::strerror(errno)));
+    return fail(Fault::kBusy, fmt::format("no socket pair: {}", std::generic_category().message(errno)));
   const pid_t parent = getpid();
   const pid_t pid = ::fork();
   if (pid < 0) {
     const int error = errno;
     ::close(ends[0]);
     ::close(ends[1]);
-    return fail(Fault::kBusy, fmt::format("no new process: {}", std::strerror(error)));
+    return fail(Fault::kBusy, fmt::format("no new process: {}", std::generic_category().message(error)));
   }
   if (pid == 0) {
     ::close(ends[0]);

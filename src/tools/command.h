@@ -35,7 +35,7 @@ int run_command_line(const std::vector<std::string>& arguments, const Context& c
 // A subcommand whose options live as long as its action: `run` is called with them once the whole line was understood.
 template <class Options, class Run>
 CLI::App* add_command(CLI::App& app, Action& chosen, const std::string& name, const std::string& purpose,
-                      std::shared_ptr<Options> options, Run run) {
+                      const std::shared_ptr<Options>& options, const Run& run) {
   CLI::App* command = app.add_subcommand(name, purpose);
   command->callback([&chosen, options, run] { chosen = [options, run] { return run(*options); }; });
   return command;

@@ -16,7 +16,10 @@ struct Cell {
   std::string text;
   Colour colour = Colour::kPlain;
 
+  // Not explicit: rows are written as lists of text.
+  // NOLINTNEXTLINE(google-explicit-constructor)
   Cell(std::string content, Colour painted = Colour::kPlain) : text(std::move(content)), colour(painted) {}
+  // NOLINTNEXTLINE(google-explicit-constructor)
   Cell(const char* content) : text(content) {}
 };
 

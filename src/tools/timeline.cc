@@ -6,6 +6,7 @@
 #include <cstdio>
 #include <memory>
 #include <set>
+#include <system_error>
 #include <tuple>
 
 namespace r2ccl::tools {
@@ -34,7 +35,8 @@ void write_names(std::FILE* file, const std::vector<Occupancy>& occupancy) {
 Status write_timeline(const std::string& path, const std::vector<Occupancy>& occupancy) {
   const std::unique_ptr<std::FILE, int (*)(std::FILE*)> file(std::fopen(path.c_str(), "w"), std::fclose);
   if (!file)
-    return fail(Fault::kMisuse, fmt::format("the timeline can not be written to {}: {}", path, std::strerror(errno)));
+    return fail(Fault::kMisuse,
+                fmt::format("the timeline can not be written to {}: {}", path, std::generic_category().message(errno)));
   fmt::print(file.get(), "[\n");
   write_names(file.get(), occupancy);
   for (std::size_t i = 0; i < occupancy.size(); ++i) {

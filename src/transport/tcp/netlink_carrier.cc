@@ -10,6 +10,7 @@
 #include <sys/epoll.h>
 
 #include <cstring>
+#include <system_error>
 
 namespace r2ccl {
 
@@ -81,7 +82,7 @@ void NetlinkCarrier::open() {
   if (const int error = nl_socket_set_nonblocking(socket); error < 0)
     return give_up("routing socket", nl_geterror(error));
   if (const int error = poller_.add(nl_socket_get_fd(socket), EPOLLIN | EPOLLET, *this, token_)) {
-    return give_up("routing socket", std::strerror(error));
+    return give_up("routing socket", std::generic_category().message(error).c_str());
   }
   ask_for_links();
 }

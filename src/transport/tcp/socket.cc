@@ -10,6 +10,7 @@
 #include <algorithm>
 #include <cerrno>
 #include <cstring>
+#include <system_error>
 
 namespace r2ccl {
 
@@ -106,7 +107,7 @@ Cause cause_of(int error_number) {
 }
 
 std::string describe(const std::string& what, int error_number) {
-  return fmt::format("{}: {}", what, std::strerror(error_number));
+  return fmt::format("{}: {}", what, std::generic_category().message(error_number));
 }
 
 int open_socket(const Nic& nic, Fd& out) {
