@@ -111,7 +111,7 @@ int run_seeds(const Options& options, Console& console) {
 // ---- broken rules -----------------------------------------------------------------------------------------------
 
 Result<std::vector<sim::NamedRules>> rules_to_break(const std::string& name) {
-  const std::vector<sim::NamedRules> known = sim::broken_rules();
+  std::vector<sim::NamedRules> known = sim::broken_rules();
   if (name == "all") return known;
   std::vector<std::string> names;
   for (const sim::NamedRules& rule : known) {
