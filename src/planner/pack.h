@@ -10,7 +10,7 @@
 
 namespace r2ccl {
 
-// Traffic of all pairs by rail, in shares of the data and one direction; [(u * servers + v) * rails + k], only u < v is used.
+// PairBytes of all pairs by rail, in shares of the data and one direction; [(u * servers + v) * rails + k], only u < v is used.
 struct PairTraffic {
   std::uint32_t servers = 0;
   std::uint32_t rails = 0;

@@ -55,7 +55,7 @@ inline Index peer(std::uint32_t me, std::int32_t sign, std::uint32_t ranks) {
 // Weighted direct: everybody sends piece i to its owner i, which adds and sends back, `lag` segments later.
 inline Schedule direct(std::uint32_t ranks, std::uint32_t segments, std::uint32_t lag,
                        const std::vector<double>& weights) {
-  Layout layout{.bounds = bounds_of(weights), .segments = segments};
+  Layout layout{.bounds = piece_bounds(weights), .segments = segments};
   Schedule s = empty(Collective::kAllReduce, ranks, layout);
   const auto back = -static_cast<std::int32_t>(lag);
   for (std::uint32_t me = 0; me < ranks; ++me) {

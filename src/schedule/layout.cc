@@ -45,7 +45,7 @@ Layout Layout::equal(std::uint32_t pieces, std::uint32_t segments) {
   return layout;
 }
 
-std::vector<std::uint64_t> bounds_of(const std::vector<double>& weights, std::uint64_t unit) {
+std::vector<std::uint64_t> piece_bounds(const std::vector<double>& weights, std::uint64_t unit) {
   const double sum = std::accumulate(weights.begin(), weights.end(), 0.0);
   R2CCL_ASSERT(sum > 0, "pieces without any weight");
   std::vector<std::uint64_t> bounds{0};

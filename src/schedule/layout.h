@@ -50,6 +50,7 @@ struct Layout {
 
 // Cumulative integer bounds for non-negative weights; a weight of zero gives an empty piece. All zero is not allowed. The sum of
 // the result is `unit`. For equal pieces use Layout::equal(), which is exact.
-std::vector<std::uint64_t> bounds_of(const std::vector<double>& weights, std::uint64_t unit = std::uint64_t{1} << 24);
+std::vector<std::uint64_t> piece_bounds(const std::vector<double>& weights,
+                                        std::uint64_t unit = std::uint64_t{1} << 24);
 
 }  // namespace r2ccl

@@ -29,7 +29,7 @@ std::vector<double> any_weights(Dice& dice) {
 
 Layout any_layout(Dice& dice) {
   Layout layout;
-  layout.bounds = bounds_of(any_weights(dice), 8 + dice.below(200));
+  layout.bounds = piece_bounds(any_weights(dice), 8 + dice.below(200));
   layout.segments = 1 + dice.below(5);
   layout.order = dice.below(2) == 0 ? Layout::Order::kSegmentsOutside : Layout::Order::kSegmentsInside;
   return layout;
@@ -86,7 +86,7 @@ TEST(Layout, BoundsFollowTheirWeights) {
   const std::uint64_t unit = 1 << 24;
   for (int i = 0; i < kLayouts; ++i) {
     const std::vector<double> weights = any_weights(dice);
-    const std::vector<std::uint64_t> bounds = bounds_of(weights, unit);
+    const std::vector<std::uint64_t> bounds = piece_bounds(weights, unit);
     ASSERT_EQ(bounds.size(), weights.size() + 1);
     ASSERT_EQ(bounds.front(), 0U);
     ASSERT_EQ(bounds.back(), unit);
@@ -111,7 +111,7 @@ TEST(Layout, HugeCountsDoNotOverflow) {
   Layout layout = Layout::equal(3, 64);
   const std::uint64_t count = std::uint64_t{1} << 62;
   EXPECT_EQ(layout.range(2, 63, count).end, count);
-  layout.bounds = bounds_of({1, 1, 1});
+  layout.bounds = piece_bounds({1, 1, 1});
   EXPECT_EQ(layout.range(2, 63, count).end, count);
 }
 

@@ -58,7 +58,7 @@ BlockWork block_per_server(const Request& request, const Cluster& cluster) {
 BlockWork block_of_root(const Request& request, const Cluster& cluster, bool outward) {
   const double block = static_cast<double>(request.bytes) / cluster.ranks();
   const std::uint32_t root = request.root / cluster.gpus;
-  BlockWork work{.traffic = Traffic(cluster.servers),
+  BlockWork work{.traffic = PairBytes(cluster.servers),
                  .near_bytes = block * (cluster.gpus - 1),
                  .stages = 1,
                  .messages = 1.0 * cluster.gpus * (cluster.servers - 1),

@@ -10,7 +10,7 @@ namespace r2ccl {
 
 // What one of them moves.
 struct BlockWork {
-  Traffic traffic;           // between servers
+  PairBytes traffic;         // between servers
   double near_bytes = 0;     // through the busiest GPU's port inside its server, one direction
   double stages = 1;         // hops that a segment passes one after another: far, or near and far
   double messages = 0;       // that the busiest server handles for one segment

@@ -62,7 +62,7 @@ std::vector<Lane> front_lanes(std::uint32_t gpu, const Relays& relays, std::uint
 }
 
 // Takes its part of its shard, passes it to all other relays and inside; and takes theirs, to pass them inside.
-void add_relay_lanes(std::vector<Lane>& lanes, const Place& me, const Relays& relays, std::uint32_t segments) {
+void add_relay_lanes(std::vector<Lane>& lanes, const RankPlace& me, const Relays& relays, std::uint32_t segments) {
   const std::vector<std::uint32_t> neighbours = relays.neighbours(me.gpu);
   const std::array<Relays::Run, 2> runs = relays.others(me.server);
   const Where own{relays.piece(me.server, me.gpu), kSegment};
@@ -85,7 +85,7 @@ void add_relay_lanes(std::vector<Lane>& lanes, const Place& me, const Relays& re
 }
 
 // What the other GPUs of a server pass on.
-void add_near_lanes(std::vector<Lane>& lanes, const Place& me, const Relays& relays, std::uint32_t segments) {
+void add_near_lanes(std::vector<Lane>& lanes, const RankPlace& me, const Relays& relays, std::uint32_t segments) {
   const std::vector<std::uint32_t> others = relays.other_sharers(me.gpu);
   const std::array<Relays::Run, 2> runs = relays.others(me.server);
   Lane own{.name = "near_own", .outer = segments, .steps = {}};
@@ -106,7 +106,7 @@ void add_near_lanes(std::vector<Lane>& lanes, const Place& me, const Relays& rel
 }
 
 std::vector<Lane> lanes_of(std::uint32_t rank, const Relays& relays, const Cluster& cluster, std::uint32_t segments) {
-  const Place me = relays.place(rank);
+  const RankPlace me = relays.place(rank);
   if (rank == relays.root_rank()) return root_lanes(relays, cluster.gpus, segments);
   if (relays.in_root_server(rank)) return front_lanes(me.gpu, relays, cluster.servers, segments);
   std::vector<Lane> lanes;

@@ -71,7 +71,7 @@ Layout lifted_layout(const Composition& c) {
   Layout layout;
   layout.segments = between.segments * c.instances;
   layout.bounds = {0};
-  if (!c.weights.empty()) layout.bounds = bounds_of(c.weights);
+  if (!c.weights.empty()) layout.bounds = piece_bounds(c.weights);
   for (std::uint32_t gpu = 0; c.weights.empty() && gpu < c.gpus; ++gpu) {
     const std::uint64_t start = gpu * between.bounds.back();
     for (std::uint32_t piece = 1; piece <= between.pieces(); ++piece)

@@ -86,7 +86,7 @@ void lay_out(Levels& levels, std::uint32_t segments, Frame& frame) {
       for (const std::uint32_t rail : level.rails) weights.push_back(piece_share(level, rail));
     }
   }
-  frame.layout.bounds = bounds_of(weights);
+  frame.layout.bounds = piece_bounds(weights);
   frame.layout.segments = segments;
   for (Level& level : levels.levels) {
     level.first_span = frame.layout.span_count();

@@ -13,7 +13,7 @@ namespace {
 constexpr int kFitRounds = 30;
 constexpr double kFitClose = 1.001;
 
-double pooled_s(const Traffic& traffic, const Cluster& cluster) {
+double pooled_s(const PairBytes& traffic, const Cluster& cluster) {
   double busiest = 0;
   for (std::uint32_t u = 0; u < cluster.servers; ++u) {
     double out = 0;
@@ -28,12 +28,12 @@ double pooled_s(const Traffic& traffic, const Cluster& cluster) {
 }
 
 // Shares are the same in both directions, so the larger one counts for both.
-double volume_of(const Traffic& traffic, std::uint32_t u, std::uint32_t v) {
+double volume_of(const PairBytes& traffic, std::uint32_t u, std::uint32_t v) {
   return std::max(traffic.at(u, v), traffic.at(v, u));
 }
 
 // Every pair by what its rails can carry.
-Result<PairTraffic> by_rates(const Traffic& traffic, const Cluster& cluster) {
+Result<PairTraffic> by_rates(const PairBytes& traffic, const Cluster& cluster) {
   PairTraffic rails(cluster.servers, cluster.nics);
   for (std::uint32_t u = 0; u < cluster.servers; ++u) {
     for (std::uint32_t v = u + 1; v < cluster.servers; ++v) {
@@ -78,15 +78,15 @@ double fit_once(const Cluster& cluster, PairTraffic& rails) {
 
 }  // namespace
 
-Traffic all_pairs(std::uint32_t servers, double bytes) {
-  Traffic traffic(servers);
+PairBytes all_pairs(std::uint32_t servers, double bytes) {
+  PairBytes traffic(servers);
   for (std::uint32_t u = 0; u < servers; ++u) {
     for (std::uint32_t v = 0; v < servers; ++v) traffic.at(u, v) = u == v ? 0 : bytes;
   }
   return traffic;
 }
 
-Result<Network> network_for(const Traffic& traffic, const Cluster& cluster) {
+Result<Network> network_for(const PairBytes& traffic, const Cluster& cluster) {
   Network network{.shares = {}, .time_s = pooled_s(traffic, cluster)};
   if (cluster.fabric == Fabric::kRouted || cluster.servers < 2) return network;
   Result<PairTraffic> rails = by_rates(traffic, cluster);

@@ -13,30 +13,30 @@
 namespace r2ccl {
 
 // Bytes from server u to server v, [u * servers + v].
-struct Traffic {
+struct PairBytes {
   std::uint32_t servers = 0;
   std::vector<double> bytes;
 
-  explicit Traffic(std::uint32_t count) : servers(count), bytes(std::size_t{count} * count, 0.0) {}
+  explicit PairBytes(std::uint32_t count) : servers(count), bytes(std::size_t{count} * count, 0.0) {}
   double& at(std::uint32_t u, std::uint32_t v) { return bytes[std::size_t{u} * servers + v]; }
   double at(std::uint32_t u, std::uint32_t v) const { return bytes[std::size_t{u} * servers + v]; }
 };
 // The same from every server to every other.
-Traffic all_pairs(std::uint32_t servers, double bytes);
+PairBytes all_pairs(std::uint32_t servers, double bytes);
 
 struct Network {
   RailShares shares;  // empty on a routed fabric, where any NIC reaches any
   double time_s = 0;  // bytes over rates on the busiest NIC, or server where NICs are pooled
 };
 // Fails with one sentence where two servers have traffic and no common rail.
-Result<Network> network_for(const Traffic& traffic, const Cluster& cluster);
+Result<Network> network_for(const PairBytes& traffic, const Cluster& cluster);
 
 // A rank as a place.
-struct Place {
+struct RankPlace {
   std::uint32_t server = 0;
   std::uint32_t gpu = 0;
 };
-inline Place place_of(std::uint32_t rank, std::uint32_t gpus) {
+inline RankPlace place_of(std::uint32_t rank, std::uint32_t gpus) {
   return {rank / gpus, rank % gpus};
 }
 

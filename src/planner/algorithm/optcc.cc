@@ -246,7 +246,7 @@ std::vector<std::uint64_t> bounds_of_shape(const Shape& shape, const Sizes& size
     }
   }
   weights.resize(shape.pieces(), sizes.fill);
-  return bounds_of(weights, std::uint64_t{1} << 40);
+  return piece_bounds(weights, std::uint64_t{1} << 40);
 }
 
 // Two steps of a class per slot, or as many as one ring needs to end in time. Whole rings only.

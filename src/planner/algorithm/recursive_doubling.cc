@@ -56,7 +56,7 @@ std::vector<Lane> lanes_of(std::uint32_t me, const Rounds& rounds) {
 // Rounds one after another: what each server sends in a round, over the NICs it has.
 Result<double> predict(double bytes, const Cluster& cluster, const Rounds& rounds) {
   const auto hop = [&](auto&& sends_to) -> Result<double> {
-    Traffic traffic(cluster.servers);
+    PairBytes traffic(cluster.servers);
     bool far = false;
     std::uint32_t messages = 0;
     for (std::uint32_t rank = 0; rank < cluster.ranks(); ++rank) {

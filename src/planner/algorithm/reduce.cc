@@ -84,7 +84,7 @@ std::vector<Lane> front_lanes(std::uint32_t gpu, const Relays& relays, std::uint
 }
 
 // Sums of the shard inside the server: the own part to be kept, the others' parts for their relays.
-void add_sum_lanes(std::vector<Lane>& lanes, const Place& me, const Relays& relays, std::uint32_t segments,
+void add_sum_lanes(std::vector<Lane>& lanes, const RankPlace& me, const Relays& relays, std::uint32_t segments,
                    const Operand& kept) {
   const std::vector<std::uint32_t> neighbours = relays.neighbours(me.gpu);
   const std::array<Relays::Run, 2> runs = relays.others(me.server);
@@ -110,7 +110,7 @@ void add_sum_lanes(std::vector<Lane>& lanes, const Place& me, const Relays& rela
 
 // Adds the other servers' sums of the own part to the kept one and sends the result to the root's server. The runs take turns, so
 // the order of additions is fixed.
-void add_part_lanes(std::vector<Lane>& lanes, const Place& me, const Relays& relays, std::uint32_t segments,
+void add_part_lanes(std::vector<Lane>& lanes, const RankPlace& me, const Relays& relays, std::uint32_t segments,
                     const Operand& kept, std::uint32_t depth) {
   const std::array<Relays::Run, 2> runs = relays.others(me.server);
   const Where own{relays.piece(me.server, me.gpu), kSegment};
@@ -137,7 +137,7 @@ void add_part_lanes(std::vector<Lane>& lanes, const Place& me, const Relays& rel
 }
 
 // What the GPUs of other shards in the server add up.
-void add_give_lanes(std::vector<Lane>& lanes, const Place& me, const Relays& relays, std::uint32_t segments) {
+void add_give_lanes(std::vector<Lane>& lanes, const RankPlace& me, const Relays& relays, std::uint32_t segments) {
   const std::array<Relays::Run, 2> runs = relays.others(me.server);
   const std::vector<std::uint32_t> others = relays.other_sharers(me.gpu);
   Lane own{.name = "give_own", .outer = segments, .steps = {}};
@@ -159,7 +159,7 @@ void add_give_lanes(std::vector<Lane>& lanes, const Place& me, const Relays& rel
 
 std::vector<Lane> lanes_of(std::uint32_t rank, const Relays& relays, const Cluster& cluster, std::uint32_t segments,
                            std::uint32_t depth) {
-  const Place me = relays.place(rank);
+  const RankPlace me = relays.place(rank);
   if (rank == relays.root_rank()) return root_lanes(relays, cluster.gpus, segments);
   if (relays.in_root_server(rank)) return front_lanes(me.gpu, relays, cluster.servers, segments);
   const Operand kept{Buffer::kScratch, {.by_outer = 1, .modulo = depth, .offset = kPassingSlots}};

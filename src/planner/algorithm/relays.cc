@@ -43,7 +43,7 @@ Result<Plan> plan_relays(const Request& request, const Cluster& cluster, const T
   const Relays relays(cluster, request.root);
   const std::uint32_t q = cluster.servers;
   const double bytes = static_cast<double>(request.bytes);
-  Traffic traffic = all_pairs(q, q > 1 ? bytes / (q - 1) : 0);
+  PairBytes traffic = all_pairs(q, q > 1 ? bytes / (q - 1) : 0);
   for (std::uint32_t server = 0; server < q; ++server) {
     (outward ? traffic.at(server, relays.root_server()) : traffic.at(relays.root_server(), server)) = 0;
   }

@@ -22,7 +22,7 @@ class Relays final {
       : servers_(cluster.servers), gpus_(cluster.gpus), root_(place_of(root, cluster.gpus)) {}
 
   std::uint32_t shards() const { return gpus_ > 1 ? gpus_ - 1 : 1; }
-  Place place(std::uint32_t rank) const { return place_of(rank, gpus_); }
+  RankPlace place(std::uint32_t rank) const { return place_of(rank, gpus_); }
   bool in_root_server(std::uint32_t rank) const { return place(rank).server == root_.server; }
   bool has_shard(std::uint32_t gpu) const { return gpus_ == 1 || gpu != root_.gpu; }
   std::uint32_t shard(std::uint32_t gpu) const { return gpus_ == 1 ? 0 : (gpu + gpus_ - root_.gpu - 1) % gpus_; }
@@ -61,7 +61,7 @@ class Relays final {
  private:
   std::uint32_t servers_;
   std::uint32_t gpus_;
-  Place root_;
+  RankPlace root_;
 };
 
 // Everything but the lanes of broadcast (`outward`) or reduce by relays.

@@ -180,7 +180,7 @@ RailShares shares_by_rate(const Cluster& cluster) {
     for (std::uint32_t v = 0; v < q; ++v) {
       for (std::uint32_t k = 0; k < m; ++k) common[k] = u == v ? 1.0 : std::min(cluster.nic(u, k), cluster.nic(v, k));
       if (std::ranges::all_of(common, [](double c) { return c <= 0; })) continue;
-      const std::vector<std::uint64_t> bounds = bounds_of(common, kShareUnit);
+      const std::vector<std::uint64_t> bounds = piece_bounds(common, kShareUnit);
       for (std::uint32_t k = 0; k < m; ++k) {
         shares.share[(std::size_t{u} * q + v) * m + k] = static_cast<std::uint16_t>(bounds[k + 1] - bounds[k]);
       }

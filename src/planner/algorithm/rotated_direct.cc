@@ -71,7 +71,7 @@ Layout layout_of(const Classes& classes, const std::vector<double>& rho, std::ui
   std::vector<double> weights(classes.pieces(), 0.0);
   for (std::uint32_t server = 0; server < classes.servers; ++server) weights[classes.piece(server)] = rho[server];
   Layout layout;
-  layout.bounds = bounds_of(weights);
+  layout.bounds = piece_bounds(weights);
   layout.segments = segments;
   const auto run = [&](std::uint32_t first, std::uint32_t count) {
     return count == 0 ? Span{classes.empty_piece(), 1} : Span{first, count};

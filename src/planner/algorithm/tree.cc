@@ -117,7 +117,7 @@ Result<TreePlan> plan_passes(const Tree& tree, std::uint64_t bytes, bool up, boo
   const double size = static_cast<double>(bytes);
   const double ways = (up ? 1.0 : 0.0) + (down ? 1.0 : 0.0);
   const std::uint32_t g = cluster.gpus;
-  Traffic traffic(cluster.servers);
+  PairBytes traffic(cluster.servers);
   double near_s = 0;
   double messages = 0;
   for (std::uint32_t rank = 0; rank < cluster.ranks(); ++rank) {

@@ -308,7 +308,7 @@ Result<Plan> plan_trees(const Request& request, const Cluster& cluster, const Tu
   plan.frame = frame_for(request, cluster, "trees");
   std::vector<double> weights;
   for (const Tree& tree : packed->forest.trees) weights.push_back(tree.shape.weight);
-  plan.frame.layout.bounds = bounds_of(weights);
+  plan.frame.layout.bounds = piece_bounds(weights);
   plan.frame.layout.segments = packed->forest.pace.segments;
   plan.frame.slots = packed->forest.pace.slots;
   plan.frame.shares = std::move(packed->shares);

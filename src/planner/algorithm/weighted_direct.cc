@@ -70,7 +70,7 @@ Result<Plan> plan_weighted_direct(const Request& request, const Cluster& cluster
 
   Plan plan;
   plan.frame = frame_for(request, cluster, "weighted_direct");
-  plan.frame.layout.bounds = bounds_of(owners->rho);
+  plan.frame.layout.bounds = piece_bounds(owners->rho);
   plan.frame.layout.segments = pipeline.segments;
   plan.frame.slots = pipeline.slots;
   plan.frame.shares = std::move(owners->shares);

@@ -50,7 +50,7 @@ std::vector<double> shares_of(std::uint32_t servers, const Straggler& straggler)
 
 void cut_chunks(Ring& ring, std::uint32_t segments) {
   const std::vector<double> shares = shares_of(ring.servers, ring.straggler);
-  const std::vector<std::uint64_t> edges = bounds_of(shares, std::uint64_t{1} << 32);
+  const std::vector<std::uint64_t> edges = piece_bounds(shares, std::uint64_t{1} << 32);
   ring.bounds.push_back(0);
   for (std::uint32_t root = 0; root < ring.servers; ++root) {
     const double wanted = shares[root] * segments * (ring.servers - 1);

@@ -217,8 +217,8 @@ std::uint32_t FlatWait::end_number(std::uint32_t outer, std::uint32_t inner) con
   return first_end + last_outer * inner_count + std::min(static_cast<std::uint32_t>(i), inner_count - 1);
 }
 
-Traffic traffic_of(const FlatLanes& flat, const Cluster& cluster) {
-  Traffic traffic{std::vector<double>(cluster.ranks(), 0), std::vector<double>(cluster.ranks(), 0)};
+RankBytes rank_bytes(const FlatLanes& flat, const Cluster& cluster) {
+  RankBytes traffic{std::vector<double>(cluster.ranks(), 0), std::vector<double>(cluster.ranks(), 0)};
   for (const FlatLane& lane : flat.lanes) {
     if (lane.rail != kAnyRail) continue;
     for (std::uint32_t phase = 0; phase < lane.phases; ++phase) {

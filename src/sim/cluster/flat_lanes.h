@@ -78,11 +78,11 @@ struct FlatLanes {
 };
 
 // Bytes of all messages between servers that are not pinned to a rail, by rank.
-struct Traffic {
+struct RankBytes {
   std::vector<double> out;
   std::vector<double> in;
 };
-Traffic traffic_of(const FlatLanes& flat, const Cluster& cluster);
+RankBytes rank_bytes(const FlatLanes& flat, const Cluster& cluster);
 
 // The ranks of all peers and the numbers of all spans must be in range (the checker proves it); asserted.
 FlatLanes flatten(const Schedule& schedule, std::uint64_t bytes);

@@ -36,7 +36,7 @@ MultiPort::MultiPort(const Cluster& cluster, const Frame& frame, const FlatLanes
 }
 
 void MultiPort::share_nics(const FlatLanes& flat) {
-  const Traffic traffic = traffic_of(flat, cluster_);
+  const RankBytes traffic = rank_bytes(flat, cluster_);
   out_of_gpu_ = routes_.by_gpu(traffic.out);
   into_gpu_ = routes_.by_gpu(traffic.in);
   paced_until_s_.assign(cluster_.ranks(), 0);

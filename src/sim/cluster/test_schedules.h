@@ -114,7 +114,7 @@ inline Schedule direct_schedule(const std::vector<double>& shares, const DirectO
   schedule.frame = test_frame(q * gpus, gpus, {}, options.slots);
   std::vector<double> pieces;
   for (std::uint32_t gpu = 0; gpu < gpus; ++gpu) pieces.insert(pieces.end(), shares.begin(), shares.end());
-  schedule.frame.layout.bounds = bounds_of(pieces);
+  schedule.frame.layout.bounds = piece_bounds(pieces);
   schedule.frame.layout.segments = options.segments;
   for (std::uint32_t me = 0; me < q * gpus; ++me) {
     const auto server = static_cast<std::int32_t>(me / gpus);

@@ -35,7 +35,7 @@ FuzzSummary fuzz(std::uint64_t first_seed, std::uint64_t count, unsigned threads
   std::mutex mutex;  // of the total
   FuzzSummary total;
   std::vector<std::uint64_t> digests(count);
-  const Worker worker = [&](std::uint64_t i) -> Status {
+  const auto judge = [&](std::uint64_t i) -> Status {
     const RunReport report = run_scenario(draw_scenario(first_seed + i, rules));
     const std::lock_guard lock(mutex);
     add(total, report);
@@ -46,7 +46,8 @@ FuzzSummary fuzz(std::uint64_t first_seed, std::uint64_t count, unsigned threads
     }
     return {};
   };
-  R2CCL_ASSERT(side_by_side(count, threads, [&] { return worker; }, progress), "a seed is judged, it does not fail");
+  R2CCL_ASSERT(
+      side_by_side(count, threads, [&] { return Worker(judge); }, progress), "a seed is judged, it does not fail");
   std::ranges::sort(total.failed, {}, &FailedSeed::seed);
   Digest digest;
   for (const std::uint64_t one : digests) digest.add(one);

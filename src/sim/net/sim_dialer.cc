@@ -14,7 +14,8 @@ bool SimStream::deafen(bool on) {
 }
 
 SimDialer::SimDialer(Network& network, std::uint8_t server) : network_(network), server_(server) {
-  for (std::uint8_t i = 0; i < network.nics_per_server(); ++i) {
+  const auto nics = static_cast<std::uint8_t>(network.nics_per_server());
+  for (std::uint8_t i = 0; i < nics; ++i) {
     const NicState& state = network.nic({server, i});
     nics_.push_back({.id = {i},
                      .name = "sim" + std::to_string(i),
