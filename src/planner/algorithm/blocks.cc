@@ -1,21 +1,11 @@
 #include "planner/algorithm/blocks.h"
 
 #include <algorithm>
-#include <cmath>
 
 #include "planner/algorithm/algorithm.h"
 #include "planner/pipeline.h"
 
 namespace r2ccl {
-namespace {
-
-// Messages that follow each other on a connection inside a server: enough of them under way to cover the receipt of the first.
-std::uint32_t near_slots(double interval_s, const Cluster& cluster) {
-  return static_cast<std::uint32_t>(
-      std::clamp(2 + std::ceil(2 * cluster.intra_alpha_s / std::max(interval_s, 1e-9)), 2.0, 32.0));
-}
-
-}  // namespace
 
 Result<Plan> plan_blocks(const Request& request, const Cluster& cluster, const Tuning& tuning, std::string_view name,
                          const BlockWork& work) {
@@ -38,8 +28,8 @@ Result<Plan> plan_blocks(const Request& request, const Cluster& cluster, const T
   plan.frame.layout.order = Layout::Order::kSegmentsInside;
   plan.frame.slots = pipeline.slots;
   if (cluster.gpus > 1) {
-    plan.frame.slots =
-        std::max(plan.frame.slots, near_slots(ideal_s / pipeline.segments / work.on_connection, cluster));
+    const double interval_s = ideal_s / pipeline.segments / work.on_connection;
+    plan.frame.slots = std::max(plan.frame.slots, slots_for(interval_s, cluster.intra_alpha_s));
   }
   plan.frame.shares = std::move(network->shares);
   plan.predicted_s = pipeline.predicted_s;
@@ -53,21 +43,6 @@ BlockWork block_per_server(const Request& request, const Cluster& cluster) {
           .stages = cluster.gpus > 1 ? 2.0 : 1.0,
           .messages = 1.0 * cluster.gpus * (cluster.servers - 1),
           .on_connection = 1.0 * cluster.servers};
-}
-
-BlockWork block_of_root(const Request& request, const Cluster& cluster, bool outward) {
-  const double block = static_cast<double>(request.bytes) / cluster.ranks();
-  const std::uint32_t root = request.root / cluster.gpus;
-  BlockWork work{.traffic = PairBytes(cluster.servers),
-                 .near_bytes = block * (cluster.gpus - 1),
-                 .stages = 1,
-                 .messages = 1.0 * cluster.gpus * (cluster.servers - 1),
-                 .on_connection = 1};
-  for (std::uint32_t server = 0; server < cluster.servers; ++server) {
-    if (server != root)
-      (outward ? work.traffic.at(root, server) : work.traffic.at(server, root)) = cluster.gpus * block;
-  }
-  return work;
 }
 
 }  // namespace r2ccl

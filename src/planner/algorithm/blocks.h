@@ -23,7 +23,5 @@ Result<Plan> plan_blocks(const Request& request, const Cluster& cluster, const T
 
 // all_gather and reduce_scatter: every block crosses between every two servers once and is handed to, or collected from, all GPUs.
 BlockWork block_per_server(const Request& request, const Cluster& cluster);
-// gather and scatter: the root takes or gives (`outward`) every block but its own.
-BlockWork block_of_root(const Request& request, const Cluster& cluster, bool outward);
 
 }  // namespace r2ccl

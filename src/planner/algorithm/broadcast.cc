@@ -9,13 +9,11 @@ namespace r2ccl {
 namespace {
 
 constexpr std::uint32_t kFarChannel = 0;
-constexpr std::uint32_t kDealChannel = 1;
-constexpr std::array<std::uint32_t, 2> kNearChannel{2, 3};  // by run of Relays::others()
+constexpr std::uint32_t kDealChannel = kOwnPartChannel;  // from the root; its server has no part of its own
 
 constexpr std::uint32_t kTakeLane = 0;
 constexpr std::array<const char*, 2> kRelayName{"relay_after", "relay_before"};
 constexpr std::array<const char*, 2> kInName{"in_after", "in_before"};
-constexpr std::array<const char*, 2> kNearName{"near_after", "near_before"};
 
 const Index kSegment = outer_plus(0);
 
@@ -44,21 +42,19 @@ std::vector<Lane> root_lanes(const Relays& relays, std::uint32_t gpus, std::uint
 }
 
 // Beside the root: takes its shard from it and passes each part to the server that relays it, and to the others beside the root.
-std::vector<Lane> front_lanes(std::uint32_t gpu, const Relays& relays, std::uint32_t servers, std::uint32_t segments) {
-  const std::uint32_t server = relays.root_server();
+std::vector<Lane> front_lanes(const RankPlace& me, const Relays& relays, std::uint32_t servers,
+                              std::uint32_t segments) {
   const Relays::Run run = relays.all();
-  const std::vector<std::uint32_t> others = relays.other_sharers(gpu);
   Lane front{.name = "front", .outer = segments, .inner = run.count, .steps = {}};
-  const Where where{relays.piece(run.server, gpu), kSegment};
+  const Where where{relays.piece(run.server, me.gpu), kSegment};
   const Step take = recv(fixed(relays.root_rank()), where, Buffer::kOutput, kDealChannel);
-  front.steps = {servers > 1 ? and_send(take, relays.rank(run.server, gpu), kFarChannel) : take};
-  Lane near{.name = "near", .outer = segments, .inner = run.count, .steps = {}};
-  for (const std::uint32_t other : others) {
-    front.steps.push_back(send(relays.rank(server, other), where, Buffer::kOutput, kNearChannel[0]));
-    near.steps.push_back(recv(relays.rank(server, other), {relays.piece(run.server, other), kSegment}, Buffer::kOutput,
-                              kNearChannel[0]));
+  front.steps = {servers > 1 ? and_send(take, relays.rank(run.server, me.gpu), kFarChannel) : take};
+  for (const std::uint32_t other : relays.other_sharers(me.gpu)) {
+    front.steps.push_back(send(relays.rank(me.server, other), where, Buffer::kOutput, kNearChannel[0]));
   }
-  return {std::move(front), std::move(near)};
+  std::vector<Lane> lanes{std::move(front)};
+  add_near_lanes(lanes, me, relays, segments, true);
+  return lanes;
 }
 
 // Takes its part of its shard, passes it to all other relays and inside; and takes theirs, to pass them inside.
@@ -69,7 +65,7 @@ void add_relay_lanes(std::vector<Lane>& lanes, const RankPlace& me, const Relays
   const Wait taken{.lane = kTakeLane, .step = 0};
   Lane take{.name = "take", .outer = segments, .steps = {}};
   take_and_pass(take, recv(relays.rank(relays.root_server(), me.gpu), own, Buffer::kOutput, kFarChannel), me.server,
-                neighbours, kDealChannel, relays);
+                neighbours, kOwnPartChannel, relays);
   lanes.push_back(std::move(take));
   for (std::size_t way = 0; way < runs.size(); ++way) {
     if (runs[way].count == 0) continue;
@@ -84,34 +80,13 @@ void add_relay_lanes(std::vector<Lane>& lanes, const RankPlace& me, const Relays
   }
 }
 
-// What the other GPUs of a server pass on.
-void add_near_lanes(std::vector<Lane>& lanes, const RankPlace& me, const Relays& relays, std::uint32_t segments) {
-  const std::vector<std::uint32_t> others = relays.other_sharers(me.gpu);
-  const std::array<Relays::Run, 2> runs = relays.others(me.server);
-  Lane own{.name = "near_own", .outer = segments, .steps = {}};
-  for (const std::uint32_t other : others) {
-    own.steps.push_back(
-        recv(relays.rank(me.server, other), {relays.piece(me.server, other), kSegment}, Buffer::kOutput, kDealChannel));
-  }
-  lanes.push_back(std::move(own));
-  for (std::size_t way = 0; way < runs.size(); ++way) {
-    if (runs[way].count == 0) continue;
-    Lane near{.name = kNearName[way], .outer = segments, .inner = runs[way].count, .steps = {}};
-    for (const std::uint32_t other : others) {
-      near.steps.push_back(recv(relays.rank(me.server, other), {relays.piece(runs[way].server, other), kSegment},
-                                Buffer::kOutput, kNearChannel[way]));
-    }
-    lanes.push_back(std::move(near));
-  }
-}
-
 std::vector<Lane> lanes_of(std::uint32_t rank, const Relays& relays, const Cluster& cluster, std::uint32_t segments) {
   const RankPlace me = relays.place(rank);
   if (rank == relays.root_rank()) return root_lanes(relays, cluster.gpus, segments);
-  if (relays.in_root_server(rank)) return front_lanes(me.gpu, relays, cluster.servers, segments);
+  if (relays.in_root_server(rank)) return front_lanes(me, relays, cluster.servers, segments);
   std::vector<Lane> lanes;
   if (relays.has_shard(me.gpu)) add_relay_lanes(lanes, me, relays, segments);
-  if (cluster.gpus > 1) add_near_lanes(lanes, me, relays, segments);
+  if (cluster.gpus > 1) add_near_lanes(lanes, me, relays, segments, true);
   return lanes;
 }
 

@@ -8,30 +8,15 @@
 #include "planner/algorithm/network.h"
 #include "planner/algorithm/single.h"
 #include "planner/algorithm/steps.h"
+#include "planner/algorithm/two_hops.h"
 
 namespace r2ccl {
 namespace {
 
-constexpr std::uint32_t kReduceChannel = 0;
-constexpr std::uint32_t kGatherChannel = 1;
 constexpr std::uint32_t kOutLane = 0;
-constexpr std::uint32_t kInLane = 1;
+constexpr std::uint32_t kLowerLane = 1;
 
 const Where kWhole{fixed(0), fixed(0)};
-
-std::vector<Lane> two_hops(std::uint32_t me, std::uint32_t p) {
-  const Index next = rotate(me + 1, 1, p);
-  const Index previous = rotate(std::int64_t{me} - 1, -1, p);
-  const Wait summed{.lane = kInLane, .step = 0, .outer_offset = -1};
-  Lane out{.name = "out", .outer = 2, .inner = p - 1, .steps = {}};
-  out.steps = {during(0, 1, send(next, {next, fixed(0)}, Buffer::kInput, kReduceChannel)),
-               during(1, 2, after(summed, send(next, {fixed(me), fixed(0)}, Buffer::kOutput, kGatherChannel)))};
-  Lane into{.name = "in", .outer = 2, .inner = p - 1, .steps = {}};
-  into.steps = {
-      during(0, 1, accumulate(previous, {fixed(me), fixed(0)}, Buffer::kInput, Buffer::kOutput, kReduceChannel)),
-      during(1, 2, recv(previous, {previous, fixed(0)}, Buffer::kOutput, kGatherChannel))};
-  return {std::move(out), std::move(into)};
-}
 
 // The input is sent from a copy: in place, the sum is written over it while the sends are under way, and waiting for their receipts
 // would cost the second hop that this way saves.
@@ -54,7 +39,7 @@ std::vector<Lane> one_hop(std::uint32_t me, std::uint32_t p) {
     Lane upper{.name = "upper", .inner = p - 1 - me, .steps = {}};
     upper.steps = {
         me == 0 ? after(copied, accumulate(from, kWhole, Buffer::kInput, Buffer::kOutput))
-                : after({.lane = kInLane, .step = 1}, recv_reduce(from, kWhole, Buffer::kOutput, Buffer::kOutput))};
+                : after({.lane = kLowerLane, .step = 1}, recv_reduce(from, kWhole, Buffer::kOutput, Buffer::kOutput))};
     lanes.push_back(std::move(upper));
   }
   return lanes;
@@ -95,7 +80,9 @@ Result<Plan> plan_direct(const Request& request, const Cluster& cluster, const T
   plan.frame.scratch_slots = in_one ? 1 : 0;
   plan.frame.shares = std::move(cost.network.shares);
   plan.predicted_s = cost.time_s;
-  plan.lanes = [p, in_one](std::uint32_t rank) { return in_one ? one_hop(rank, p) : two_hops(rank, p); };
+  plan.lanes = [p, in_one](std::uint32_t rank) {
+    return in_one ? one_hop(rank, p) : two_hops(rank, p, {.begin = 0, .end = 1}, {.begin = 1, .end = 2});
+  };
   return plan;
 }
 

@@ -107,4 +107,8 @@ Result<Network> network_for(const PairBytes& traffic, const Cluster& cluster) {
   return network;
 }
 
+std::uint32_t slots_for(double interval_s, double alpha_s) {
+  return static_cast<std::uint32_t>(std::clamp(2 + std::ceil(2 * alpha_s / std::max(interval_s, 1e-9)), 2.0, 32.0));
+}
+
 }  // namespace r2ccl

@@ -1,6 +1,6 @@
 #pragma once
 // What algorithms that leave the choice of NICs to the transport need to know: the shares of rails that fit their traffic, the time it
-// takes at best, and short names for places of ranks.
+// takes at best, how many messages are under way, and short names for places of ranks.
 
 #include <cstdint>
 #include <vector>
@@ -30,6 +30,9 @@ struct Network {
 };
 // Fails with one sentence where two servers have traffic and no common rail.
 Result<Network> network_for(const PairBytes& traffic, const Cluster& cluster);
+
+// Messages a sender may be ahead on a connection that carries one every `interval_s`: two, and what a receipt takes to come back.
+std::uint32_t slots_for(double interval_s, double alpha_s);
 
 // A rank as a place.
 struct RankPlace {

@@ -15,6 +15,7 @@
 #include <cmath>
 
 #include "planner/algorithm/algorithm.h"
+#include "planner/algorithm/network.h"
 #include "planner/algorithm/port_lists.h"
 #include "planner/algorithm/straggler.h"
 #include "planner/bounds.h"

@@ -1,7 +1,6 @@
 #include "planner/algorithm/port_lists.h"
 
 #include <algorithm>
-#include <cmath>
 
 #include "planner/algorithm/steps.h"
 
@@ -50,10 +49,6 @@ std::vector<Lane> PortLists::take() {
   lanes.push_back(std::move(out_));
   lanes.push_back(std::move(in_));
   return lanes;
-}
-
-std::uint32_t slots_for(double message_s, double alpha_s) {
-  return static_cast<std::uint32_t>(std::clamp(2 + std::ceil(2 * alpha_s / std::max(message_s, 1e-9)), 2.0, 32.0));
 }
 
 }  // namespace r2ccl

@@ -46,7 +46,4 @@ class PortLists final {
   Mark waited_;  // … and that an earlier one has waited for; a lane ends its receives in order
 };
 
-// Messages a sender may be ahead when one takes `message_s`: two, and what a receipt takes to come back.
-std::uint32_t slots_for(double message_s, double alpha_s);
-
 }  // namespace r2ccl

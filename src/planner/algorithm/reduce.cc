@@ -12,13 +12,10 @@ namespace r2ccl {
 namespace {
 
 constexpr std::uint32_t kFarChannel = 0;
-constexpr std::uint32_t kOwnChannel = 1;
-constexpr std::array<std::uint32_t, 2> kNearChannel{2, 3};  // by run of Relays::others()
 constexpr std::uint32_t kRootChannel = 4;
 
 constexpr std::array<const char*, 2> kSumName{"sum_after", "sum_before"};
 constexpr std::array<const char*, 2> kInName{"in_after", "in_before"};
-constexpr std::array<const char*, 2> kGiveName{"give_after", "give_before"};
 
 // Scratch: one slot for each lane that sums what it sends on; then the sums of the own part, which stay for `kept` segments.
 constexpr std::uint32_t kPassingSlots = 2;
@@ -59,15 +56,15 @@ std::vector<Lane> root_lanes(const Relays& relays, std::uint32_t gpus, std::uint
 }
 
 // Beside the root: adds its neighbours' and its own to what the relays send, for the root.
-std::vector<Lane> front_lanes(std::uint32_t gpu, const Relays& relays, std::uint32_t servers, std::uint32_t segments) {
-  const std::uint32_t server = relays.root_server();
+std::vector<Lane> front_lanes(const RankPlace& me, const Relays& relays, std::uint32_t servers,
+                              std::uint32_t segments) {
   const Relays::Run run = relays.all();
-  const std::vector<std::uint32_t> others = relays.other_sharers(gpu);
-  const Where where{relays.piece(run.server, gpu), kSegment};
+  const std::vector<std::uint32_t> others = relays.other_sharers(me.gpu);
+  const Where where{relays.piece(run.server, me.gpu), kSegment};
   Lane front{.name = "front", .outer = segments, .inner = run.count, .steps = {}};
-  front.steps = add_neighbours(server, others, where, scratch(0), kNearChannel[0], relays);
+  front.steps = add_neighbours(me.server, others, where, scratch(0), kNearChannel[0], relays);
   if (servers > 1) {
-    const Step last = recv_reduce(relays.rank(run.server, gpu), where, Buffer::kInput, Buffer::kNone, kRootChannel);
+    const Step last = recv_reduce(relays.rank(run.server, me.gpu), where, Buffer::kInput, Buffer::kNone, kRootChannel);
     front.steps.push_back(others.empty() ? last : with_source(scratch(0), last));
   }
   if (front.steps.empty()) {
@@ -75,12 +72,9 @@ std::vector<Lane> front_lanes(std::uint32_t gpu, const Relays& relays, std::uint
   } else {
     send_on(front.steps, fixed(relays.root_rank()), kRootChannel);
   }
-  Lane give{.name = "give", .outer = segments, .inner = run.count, .steps = {}};
-  for (const std::uint32_t other : others) {
-    give.steps.push_back(
-        send(relays.rank(server, other), {relays.piece(run.server, other), kSegment}, Buffer::kInput, kNearChannel[0]));
-  }
-  return {std::move(front), std::move(give)};
+  std::vector<Lane> lanes{std::move(front)};
+  add_near_lanes(lanes, me, relays, segments, false);
+  return lanes;
 }
 
 // Sums of the shard inside the server: the own part to be kept, the others' parts for their relays.
@@ -90,7 +84,7 @@ void add_sum_lanes(std::vector<Lane>& lanes, const RankPlace& me, const Relays& 
   const std::array<Relays::Run, 2> runs = relays.others(me.server);
   const Where own{relays.piece(me.server, me.gpu), kSegment};
   Lane sum{.name = "sum_own", .outer = segments, .steps = {}};
-  sum.steps = add_neighbours(me.server, neighbours, own, kept, kOwnChannel, relays);
+  sum.steps = add_neighbours(me.server, neighbours, own, kept, kOwnPartChannel, relays);
   if (neighbours.empty()) sum.steps = {with_destination(kept, copy(own, Buffer::kInput, Buffer::kScratch))};
   lanes.push_back(std::move(sum));
   for (std::uint32_t way = 0; way < runs.size(); ++way) {
@@ -136,39 +130,18 @@ void add_part_lanes(std::vector<Lane>& lanes, const RankPlace& me, const Relays&
   lanes[0].steps[0].waits.push_back({.lane = last, .step = 0, .outer_offset = -static_cast<std::int32_t>(depth)});
 }
 
-// What the GPUs of other shards in the server add up.
-void add_give_lanes(std::vector<Lane>& lanes, const RankPlace& me, const Relays& relays, std::uint32_t segments) {
-  const std::array<Relays::Run, 2> runs = relays.others(me.server);
-  const std::vector<std::uint32_t> others = relays.other_sharers(me.gpu);
-  Lane own{.name = "give_own", .outer = segments, .steps = {}};
-  for (const std::uint32_t other : others) {
-    own.steps.push_back(
-        send(relays.rank(me.server, other), {relays.piece(me.server, other), kSegment}, Buffer::kInput, kOwnChannel));
-  }
-  lanes.push_back(std::move(own));
-  for (std::size_t way = 0; way < runs.size(); ++way) {
-    if (runs[way].count == 0) continue;
-    Lane give{.name = kGiveName[way], .outer = segments, .inner = runs[way].count, .steps = {}};
-    for (const std::uint32_t other : others) {
-      give.steps.push_back(send(relays.rank(me.server, other), {relays.piece(runs[way].server, other), kSegment},
-                                Buffer::kInput, kNearChannel[way]));
-    }
-    lanes.push_back(std::move(give));
-  }
-}
-
 std::vector<Lane> lanes_of(std::uint32_t rank, const Relays& relays, const Cluster& cluster, std::uint32_t segments,
                            std::uint32_t depth) {
   const RankPlace me = relays.place(rank);
   if (rank == relays.root_rank()) return root_lanes(relays, cluster.gpus, segments);
-  if (relays.in_root_server(rank)) return front_lanes(me.gpu, relays, cluster.servers, segments);
+  if (relays.in_root_server(rank)) return front_lanes(me, relays, cluster.servers, segments);
   const Operand kept{Buffer::kScratch, {.by_outer = 1, .modulo = depth, .offset = kPassingSlots}};
   std::vector<Lane> lanes;
   if (relays.has_shard(me.gpu)) {
     add_sum_lanes(lanes, me, relays, segments, kept);
     add_part_lanes(lanes, me, relays, segments, kept, depth);
   }
-  if (cluster.gpus > 1) add_give_lanes(lanes, me, relays, segments);
+  if (cluster.gpus > 1) add_near_lanes(lanes, me, relays, segments, false);
   return lanes;
 }
 

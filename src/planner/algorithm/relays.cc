@@ -1,7 +1,6 @@
 #include "planner/algorithm/relays.h"
 
 #include <algorithm>
-#include <cmath>
 
 #include "planner/algorithm/algorithm.h"
 #include "planner/algorithm/tree.h"
@@ -38,6 +37,29 @@ Layout Relays::layout(std::uint32_t segments) const {
   return layout;
 }
 
+void add_near_lanes(std::vector<Lane>& lanes, const RankPlace& me, const Relays& relays, std::uint32_t segments,
+                    bool outward) {
+  const auto add = [&](const char* which, const auto& part, std::uint32_t count, std::uint32_t channel) {
+    Lane lane{.name = outward ? "near" : "give", .outer = segments, .inner = count, .steps = {}};
+    lane.name += which;
+    for (const std::uint32_t other : relays.other_sharers(me.gpu)) {
+      const Index peer = relays.rank(me.server, other);
+      const Where where{relays.piece(part, other), outer_plus(0)};
+      lane.steps.push_back(outward ? recv(peer, where, Buffer::kOutput, channel)
+                                   : send(peer, where, Buffer::kInput, channel));
+    }
+    lanes.push_back(std::move(lane));
+  };
+  if (me.server == relays.root_server()) {
+    const Relays::Run all = relays.all();
+    return add("", all.server, all.count, kNearChannel[0]);
+  }
+  add("_own", me.server, 1, kOwnPartChannel);
+  const auto [behind, before] = relays.others(me.server);
+  if (behind.count > 0) add("_after", behind.server, behind.count, kNearChannel[0]);
+  if (before.count > 0) add("_before", before.server, before.count, kNearChannel[1]);
+}
+
 Result<Plan> plan_relays(const Request& request, const Cluster& cluster, const Tuning& tuning, std::string_view name,
                          bool outward) {
   const Relays relays(cluster, request.root);
@@ -67,9 +89,8 @@ Result<Plan> plan_relays(const Request& request, const Cluster& cluster, const T
   plan.frame.slots = pipeline.slots;
   if (cluster.gpus > 1) {
     // Neighbours exchange a message for every relay in a segment.
-    const double interval_s = std::max(1e-9, ideal_s / pipeline.segments / relays.all().count);
-    const double under_way = 2 + std::ceil(2 * cluster.intra_alpha_s / interval_s);
-    plan.frame.slots = std::max(plan.frame.slots, static_cast<std::uint32_t>(std::min(under_way, 32.0)));
+    const double interval_s = ideal_s / pipeline.segments / relays.all().count;
+    plan.frame.slots = std::max(plan.frame.slots, slots_for(interval_s, cluster.intra_alpha_s));
   }
   plan.frame.shares = std::move(network->shares);
   plan.predicted_s = pipeline.predicted_s;

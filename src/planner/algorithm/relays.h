@@ -64,6 +64,15 @@ class Relays final {
   RankPlace root_;
 };
 
+// Channels inside a server: what is of its own part, and what is of others', by run of Relays::others().
+inline constexpr std::uint32_t kOwnPartChannel = 1;
+inline constexpr std::array<std::uint32_t, 2> kNearChannel{2, 3};
+
+// Adds the lanes in which `me` takes from each other GPU of its server the shard of that one (`outward`), or gives it to that one to
+// add up: in the root's server all parts at once, on the channel of the first run; elsewhere the own part and each run.
+void add_near_lanes(std::vector<Lane>& lanes, const RankPlace& me, const Relays& relays, std::uint32_t segments,
+                    bool outward);
+
 // Everything but the lanes of broadcast (`outward`) or reduce by relays.
 Result<Plan> plan_relays(const Request& request, const Cluster& cluster, const Tuning& tuning, std::string_view name,
                          bool outward);

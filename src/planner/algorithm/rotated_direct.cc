@@ -124,6 +124,9 @@ class Rotation {
 
   template <class MakeStep>
   void add_classes(Lane& lane, std::uint32_t behind, bool loop, MakeStep make) const;
+  // Both halves, as steps for add_classes.
+  template <class MakeReduce, class MakeGather>
+  Lane net_lane(const char* name, MakeReduce reduce, MakeGather gather) const;
   Lane net_out() const;
   Lane net_in() const;
   Lane inside(const char* name) const { return {.name = name, .outer = k_, .inner = classes_.gpus - 1, .steps = {}}; }
@@ -215,6 +218,17 @@ Wait Rotation::net_done(LaneNumber lane, bool gather) const {
   return {.lane = lane, .step = steps - 1, .outer_offset = gather ? static_cast<std::int32_t>(lag_) : 0};
 }
 
+template <class MakeReduce, class MakeGather>
+Lane Rotation::net_lane(const char* name, MakeReduce reduce, MakeGather gather) const {
+  Lane lane{.name = name, .outer = k_ + lag_, .inner = std::max(shortest_, 1U), .steps = {}};
+  add_classes(lane, 0, false, reduce);
+  add_classes(lane, lag_, false, gather);
+  lane.inner_begin = static_cast<std::uint32_t>(lane.steps.size());
+  add_classes(lane, 0, true, reduce);
+  add_classes(lane, lag_, true, gather);
+  return lane;
+}
+
 Lane Rotation::net_out() const {
   const Index now = outer_plus(0);
   const auto behind = -static_cast<std::int32_t>(lag_);
@@ -227,13 +241,7 @@ Lane Rotation::net_out() const {
     Step step = send(rank_at(forward(c, skip), c), {own_leaf(), outer_plus(behind)}, Buffer::kOutput, kNetGather);
     return after({.lane = kOwnIn, .step = 1, .outer_offset = behind}, std::move(step));
   };
-  Lane lane{.name = "net_out", .outer = k_ + lag_, .inner = std::max(shortest_, 1U), .steps = {}};
-  add_classes(lane, 0, false, reduce);
-  add_classes(lane, lag_, false, gather);
-  lane.inner_begin = static_cast<std::uint32_t>(lane.steps.size());
-  add_classes(lane, 0, true, reduce);
-  add_classes(lane, lag_, true, gather);
-  return lane;
+  return net_lane("net_out", reduce, gather);
 }
 
 Lane Rotation::net_in() const {
@@ -257,13 +265,7 @@ Lane Rotation::net_in() const {
     return after({.lane = kLocalReduceIn, .outer_offset = behind},
                  recv(rank_at(from, c), {leaf_at(from, c), outer_plus(behind)}, Buffer::kOutput, kNetGather));
   };
-  Lane lane{.name = "net_in", .outer = k_ + lag_, .inner = std::max(shortest_, 1U), .steps = {}};
-  add_classes(lane, 0, false, reduce);
-  add_classes(lane, lag_, false, gather);
-  lane.inner_begin = static_cast<std::uint32_t>(lane.steps.size());
-  add_classes(lane, 0, true, reduce);
-  add_classes(lane, lag_, true, gather);
-  return lane;
+  return net_lane("net_in", reduce, gather);
 }
 
 void Rotation::add_local_reduce(std::vector<Lane>& lanes) const {

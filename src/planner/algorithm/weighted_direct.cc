@@ -5,39 +5,12 @@
 #include <algorithm>
 
 #include "planner/algorithm/algorithm.h"
-#include "planner/algorithm/steps.h"
+#include "planner/algorithm/two_hops.h"
 #include "planner/owners.h"
 #include "planner/pipeline.h"
 
 namespace r2ccl {
 namespace {
-
-constexpr std::uint32_t kReduceChannel = 0;
-constexpr std::uint32_t kGatherChannel = 1;
-constexpr std::uint32_t kOutLane = 0;
-constexpr std::uint32_t kInLane = 1;
-
-std::vector<Lane> lanes_of(std::uint32_t me, std::uint32_t q, const Pipeline& pipeline) {
-  const std::uint32_t k = pipeline.segments;
-  const std::uint32_t lag = pipeline.lag;
-  // Peers in rotation, so that at any time everybody sends to somebody else.
-  const Index next = rotate(me + 1, 1, q);
-  const Index previous = rotate(std::int64_t{me} - 1, -1, q);
-  const Index now = outer_plus(0);
-  const Index behind = outer_plus(-static_cast<std::int32_t>(lag));
-  const Wait summed{.lane = kInLane, .step = 0, .outer_offset = -static_cast<std::int32_t>(lag)};
-
-  Lane out{.name = "out", .outer = k + lag, .inner = q - 1, .steps = {}};
-  out.steps.push_back(during(0, k, send(next, {next, now}, Buffer::kInput, kReduceChannel)));
-  out.steps.push_back(
-      during(lag, k + lag, after(summed, send(next, {fixed(me), behind}, Buffer::kOutput, kGatherChannel))));
-
-  Lane into{.name = "in", .outer = k + lag, .inner = q - 1, .steps = {}};
-  into.steps.push_back(
-      during(0, k, accumulate(previous, {fixed(me), now}, Buffer::kInput, Buffer::kOutput, kReduceChannel)));
-  into.steps.push_back(during(lag, k + lag, recv(previous, {previous, behind}, Buffer::kOutput, kGatherChannel)));
-  return {std::move(out), std::move(into)};
-}
 
 // A slow NIC delays the part of a message that it carries, so what is a latency to the pipeline is longer.
 Cluster with_slow_nics(Cluster cluster, std::uint64_t message_bytes) {
@@ -75,7 +48,11 @@ Result<Plan> plan_weighted_direct(const Request& request, const Cluster& cluster
   plan.frame.slots = pipeline.slots;
   plan.frame.shares = std::move(owners->shares);
   plan.predicted_s = pipeline.predicted_s;
-  plan.lanes = [q, pipeline](std::uint32_t rank) { return lanes_of(rank, q, pipeline); };
+  const std::uint32_t k = pipeline.segments;
+  const std::uint32_t lag = pipeline.lag;
+  const Hop first{.begin = 0, .end = k, .segment = outer_plus(0)};
+  const Hop second{.begin = lag, .end = k + lag, .segment = outer_plus(-static_cast<std::int32_t>(lag))};
+  plan.lanes = [q, first, second](std::uint32_t rank) { return two_hops(rank, q, first, second); };
   return plan;
 }
 

@@ -10,6 +10,7 @@
 #include <queue>
 
 #include "planner/algorithm/algorithm.h"
+#include "planner/algorithm/network.h"
 #include "planner/algorithm/port_lists.h"
 #include "planner/algorithm/straggler.h"
 #include "planner/bounds.h"
