@@ -3,7 +3,7 @@
 // who is there and passes notices on. All I/O through link.h, so the simulator runs it too.
 //
 //   client                               root
-//   REGISTER(ProcessInfo)        ──▶     waits for all `expected` processes
+//   REGISTER(ProcessInfo, size)  ──▶     waits for all processes; without a number of its own, for as many as they say
 //                                ◀──     ROSTER(all ProcessInfos)
 //   NOTICE(to, kind, bytes)      ──▶     passed on as NOTICE(from, kind, bytes); best effort, dropped when the receiver
 //                                        is away
@@ -67,6 +67,7 @@ struct ControlLimits {
 //            GONE and BACK: those are state and are sent when there is room again.
 class ControlRoot final {
  public:
+  // `expected` 0: the first member says how many; members that say another number are refused.
   ControlRoot(std::size_t expected, Log& log, const ControlLimits& limits = {});
   ~ControlRoot();
   // A link that came in with Purpose::kControl and proved itself. A newer one of the same process replaces the older.
@@ -85,9 +86,9 @@ class ControlRoot final {
 class ControlClient final {
  public:
   // Connects from the NICs in `nics` to the root's addresses in `id`: the first to the first, then the next to the next, in the end
-  // each to each. `key` names the secret in `id`.
-  ControlClient(const ProcessInfo& self, const UniqueId& id, KeyId key, std::vector<NicId> nics, Provider& provider,
-                Log& log, const ControlLimits& limits = {});
+  // each to each. `key` names the secret in `id`. `expected`: processes of the job, 0: the root knows.
+  ControlClient(const ProcessInfo& self, const UniqueId& id, KeyId key, std::uint32_t expected, std::vector<NicId> nics,
+                Provider& provider, Log& log, const ControlLimits& limits = {});
   ~ControlClient();
 
   // Uses this link (to a root in the same process) instead of connecting; call before the first step().

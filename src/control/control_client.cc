@@ -24,11 +24,12 @@ constexpr Duration kOpeningPoll = 250ms;  // so that the provider's own limit on
 }  // namespace
 
 struct ControlClient::Impl final : FrameSink {
-  Impl(const ProcessInfo& self_info, const UniqueId& id, KeyId key_name, std::vector<NicId> nic_numbers,
-       Provider& link_provider, Log& log_sink, const ControlLimits& limit_values)
+  Impl(const ProcessInfo& self_info, const UniqueId& id, KeyId key_name, std::uint32_t expected_count,
+       std::vector<NicId> nic_numbers, Provider& link_provider, Log& log_sink, const ControlLimits& limit_values)
       : self(self_info),
         roots(id.root),
         key(key_name),
+        expected(expected_count),
         nics(std::move(nic_numbers)),
         provider(link_provider),
         log(log_sink),
@@ -38,6 +39,7 @@ struct ControlClient::Impl final : FrameSink {
   const ProcessInfo self;
   const std::vector<Address> roots;
   const KeyId key;
+  const std::uint32_t expected;
   const std::vector<NicId> nics;
   Provider& provider;
   Log& log;
@@ -146,7 +148,7 @@ struct ControlClient::Impl final : FrameSink {
     root = link->peer() == self.process ? ProcessId{} : link->peer();
     root_lost = false;
     if (std::exchange(root_gone, false)) push({ControlEvent::Kind::kBack, root, {}, {}});
-    post(ControlFrame::kRegister, encode_register(self));
+    post(ControlFrame::kRegister, encode_register(self, expected));
   }
 
   void on_lost(Instant now, bool by_other_end) {
@@ -230,9 +232,9 @@ struct ControlClient::Impl final : FrameSink {
   }
 };
 
-ControlClient::ControlClient(const ProcessInfo& self, const UniqueId& id, KeyId key, std::vector<NicId> nics,
-                             Provider& provider, Log& log, const ControlLimits& limits)
-    : impl_(std::make_unique<Impl>(self, id, key, std::move(nics), provider, log, limits)) {}
+ControlClient::ControlClient(const ProcessInfo& self, const UniqueId& id, KeyId key, std::uint32_t expected,
+                             std::vector<NicId> nics, Provider& provider, Log& log, const ControlLimits& limits)
+    : impl_(std::make_unique<Impl>(self, id, key, expected, std::move(nics), provider, log, limits)) {}
 ControlClient::~ControlClient() = default;
 
 void ControlClient::adopt(std::unique_ptr<Link> link) {

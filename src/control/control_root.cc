@@ -82,6 +82,7 @@ struct ControlRoot::Impl final : FrameSink {
     const ProcessInfo& info = parsed->info;
     if (info.process != from.link->hello().from)
       return refuse(from, "it registers another process than the one that connected");
+    if (const auto why = settle_size(parsed->expected)) return refuse(from, *why);
     if (const auto why = admit(info)) return refuse(from, *why);
 
     Record& record = records[info.process];
@@ -99,6 +100,15 @@ struct ControlRoot::Impl final : FrameSink {
     } else if (records.size() == expected && std::ranges::none_of(records, is_away)) {
       close_roster();
     }
+  }
+
+  // Why a job of so many processes is not this one; nullopt: it is, or nobody says. The first who says decides.
+  std::optional<std::string> settle_size(std::uint32_t said) {
+    if (expected == 0 && said == 0) return "neither it nor the root knows how many processes the job has";
+    if (said > kRosterMax) return fmt::format("a job has at most {} processes, not {}", kRosterMax, said);
+    if (expected == 0) expected = said;
+    if (said == 0 || said == expected) return std::nullopt;
+    return fmt::format("it expects {} processes, this job has {}", said, expected);
   }
 
   // Why this process can not be a member; nullopt: it can. Makes room by forgetting a process that registered and went

@@ -26,7 +26,8 @@ struct Star {
       EXPECT_EQ(*providers[1]->listen({0}, 0), kRoot);
     }
     ProcessInfo info{{process}, {process}, rank == 1000 ? static_cast<std::uint32_t>(100 - process) : rank, "host", {}};
-    clients[process] = std::make_unique<ControlClient>(info, id, kKey, std::vector{NicId{0}}, *providers[process], log);
+    clients[process] =
+        std::make_unique<ControlClient>(info, id, kKey, 0, std::vector{NicId{0}}, *providers[process], log);
   }
   // Steps everybody until nothing moves.
   void settle() {
@@ -252,7 +253,7 @@ TEST(Control, EveryNicIsTriedAtEveryAddressOfTheRoot) {
   test::TestProvider provider(star.net, ProcessId{2}, 3);
   const auto nobody = [](std::uint8_t rail) { return Address::v4(127, rail, 9, 9, 1000); };
   const UniqueId id = UniqueId::make(star.random, {nobody(0), nobody(1), nobody(2)});
-  ControlClient client({{2}, {2}, 5, "host", {}}, id, kKey, {{0}, {1}, {2}}, provider, star.log);
+  ControlClient client({{2}, {2}, 5, "host", {}}, id, kKey, 0, {{0}, {1}, {2}}, provider, star.log);
   for (int i = 0; i < 2000; ++i) client.step(star.now += 50ms);
   std::set<std::pair<NicId, Address>> tried(provider.tried.begin(), provider.tried.end());
   EXPECT_EQ(tried.size(), 9u);
@@ -291,7 +292,7 @@ TEST(Control, HostingProcessReachesItsRootWithoutNetwork) {
   star.net.refuse = true;
   ProcessInfo info{{1}, {1}, 0, "host", {}};
   star.clients[1] =
-      std::make_unique<ControlClient>(info, star.id, kKey, std::vector{NicId{0}}, *star.providers[1], star.log);
+      std::make_unique<ControlClient>(info, star.id, kKey, 0, std::vector{NicId{0}}, *star.providers[1], star.log);
   auto [here, there] = make_local_links({Purpose::kControl, kKey, {1}, {}, {}}, {1});
   star.clients[1]->adopt(std::move(here));
   star.root.accept(std::move(there), star.now);

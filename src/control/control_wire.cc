@@ -62,10 +62,11 @@ std::optional<ProcessInfo> get_info(Reader& in) {
 
 }  // namespace
 
-Bytes encode_register(const ProcessInfo& info) {
+Bytes encode_register(const ProcessInfo& info, std::uint32_t expected) {
   Bytes body;
   Writer out(body);
   out.put(kControlVersion);
+  out.put(expected);
   put_info(out, info);
   return body;
 }
@@ -76,6 +77,7 @@ std::optional<RegisterBody> parse_register(ByteView body) {
   parsed.version = in.get<std::uint16_t>();
   if (!in.ok()) return std::nullopt;
   if (parsed.version != kControlVersion) return parsed;
+  parsed.expected = in.get<std::uint32_t>();
   auto info = get_info(in);
   if (!info || !in.done()) return std::nullopt;
   parsed.info = std::move(*info);

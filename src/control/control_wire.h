@@ -18,7 +18,7 @@ inline constexpr std::uint16_t kControlVersion = 1;
 
 // FrameHeader::type; below 64 belongs to sessions.
 enum class ControlFrame : std::uint8_t {
-  kRegister = 64,   // version u16, ProcessInfo
+  kRegister = 64,   // version u16, expected u32, ProcessInfo
   kRoster = 65,     // total u32, first u32, ProcessInfos; one of several parts, in order
   kNotice = 66,     // process u64 (to, or from), kind u8, the rest is the notice
   kGone = 67,       // process u64
@@ -35,7 +35,8 @@ inline constexpr std::size_t kRefusalMax = 512;
 
 struct RegisterBody {
   std::uint16_t version = kControlVersion;
-  ProcessInfo info;  // empty when the version is not ours
+  std::uint32_t expected = 0;  // processes of the job; 0: it does not say
+  ProcessInfo info;            // empty when the version is not ours
 };
 
 struct RosterPart {
@@ -51,7 +52,7 @@ struct NoticeBody {
 };
 
 // Names beyond their limit are cut, ports beyond theirs left out.
-Bytes encode_register(const ProcessInfo& info);
+Bytes encode_register(const ProcessInfo& info, std::uint32_t expected = 0);
 std::optional<RegisterBody> parse_register(ByteView body);
 
 // The part of the roster that begins at `first`, as many members as fit into one frame (at least one).

@@ -8,7 +8,7 @@
 #include <fmt/format.h>
 
 #include "base/assert.h"
-#include "control/local_link.h"
+#include "runtime/rendezvous.h"
 
 namespace r2ccl {
 namespace {
@@ -23,17 +23,17 @@ struct WaitingLink {
   Instant until;
 };
 
-// kRunning → finish() → kSessions → every session said goodbye → kControl → BYE is out, and at a root all others' are in → kDone
+// kRunning → finish() → kSessions → every session said goodbye → kControl → every rendezvous is over → kDone
 enum class Stage : std::uint8_t { kRunning, kSessions, kControl, kDone };
 
 }  // namespace
 
 struct Engine::Impl final : HealthNoticeSender {
-  Impl(Env env_parts, Provider& link_provider, Keyring& keys, Telemetry& tele, const EngineConfig& configuration,
+  Impl(Env env_parts, Provider& link_provider, Keyring& secrets, Telemetry& tele, const EngineConfig& configuration,
        ProcessInfo& me, NoticeSender& notice_sender)
       : env(env_parts),
         provider(link_provider),
-        keyring(keys),
+        keyring(secrets),
         telemetry(tele),
         config(configuration),
         self(me),
@@ -47,22 +47,19 @@ struct Engine::Impl final : HealthNoticeSender {
   ProcessInfo& self;
   NoticeSender& notices;
 
-  KeyId key;
   std::optional<Address> control_listener;
-  std::unique_ptr<ControlRoot> root;
-  std::unique_ptr<Link> root_end;  // of the local link, until the first step says what time it is
-  std::unique_ptr<ControlClient> client;
-  std::vector<ProcessInfo> roster;
-  std::unique_ptr<Judge> judge;  // once the roster is known
+  std::map<KeyId, Rendezvous> meetings;
+  std::vector<ProcessInfo> roster;  // of all of them, in the order they were met
+  std::map<ProcessId, KeyId> keys;  // of the first meeting with each
+  std::unique_ptr<Judge> judge;     // once anybody is known
   std::map<ProcessId, std::unique_ptr<Session>> sessions;
   std::set<NicId> drained;
+  std::map<GroupId, EngineTask*> tasks;
   std::deque<WaitingLink> early;   // data links from before the roster
   std::deque<WaitingLink> probes;  // answered; the other end closes first, so that it is sure to hear the answer
   Stage stage = Stage::kRunning;
-  Instant farewell_until{};
   Instant last_step{};
   const std::vector<Verdict> no_verdicts;
-  const std::string no_failure;
 
   void note(LogLevel level, const std::string& line) {
     if (env.log.enabled(level)) env.log.write(level, line);
@@ -72,8 +69,22 @@ struct Engine::Impl final : HealthNoticeSender {
     // Either way may be the one that broke. What may come twice takes both.
     const auto found = sessions.find(to);
     const bool told = found != sessions.end() && found->second->tell(static_cast<std::uint8_t>(kind), bytes);
-    const bool repeatable = kind == NoticeKind::kObservation || kind == NoticeKind::kVerdict;
-    if (client && (!told || repeatable)) client->send(to, kind, bytes);
+    const bool repeatable =
+        kind == NoticeKind::kObservation || kind == NoticeKind::kVerdict || kind == NoticeKind::kApplication;
+    if (!told || repeatable) send_by_control(to, kind, bytes);
+  }
+  KeyId key_for(ProcessId process) const override {
+    const auto found = keys.find(process);
+    return found == keys.end() ? KeyId{} : found->second;
+  }
+
+  // Through a rendezvous both are in, one that works if there is any.
+  void send_by_control(ProcessId to, NoticeKind kind, ByteView bytes) {
+    Rendezvous* way = nullptr;
+    for (auto& [key, meeting] : meetings) {
+      if (meeting.names(to) && (way == nullptr || !way->connected())) way = &meeting;
+    }
+    if (way != nullptr) way->send(to, kind, bytes);
   }
 
   // ---- sessions ----
@@ -87,7 +98,8 @@ struct Engine::Impl final : HealthNoticeSender {
     if (const auto found = sessions.find(peer); found != sessions.end()) return found->second.get();
     const ProcessInfo* info = find(peer);
     if (info == nullptr || peer == self.process || stage != Stage::kRunning) return nullptr;
-    auto made = std::make_unique<Session>(self, *info, key, provider, notices, env.log, telemetry, config.session);
+    auto made =
+        std::make_unique<Session>(self, *info, keys.at(peer), provider, notices, env.log, telemetry, config.session);
     for (const NicId nic : drained) made->drain(nic, now);
     // Only the lower id connects: it must know that there is somebody to talk to. Empty, so that no session reads it.
     if (self.process > peer) notices.send_notice(peer, {});
@@ -102,10 +114,17 @@ struct Engine::Impl final : HealthNoticeSender {
         if (session->state() == SessionState::kActive) judge->on_observation(peer, seen, now);
       }
       for (const Session::Word& word : session->take_words()) {
-        judge->on_notice(peer, static_cast<NoticeKind>(word.kind), word.bytes, now);
+        on_word(peer, static_cast<NoticeKind>(word.kind), word.bytes, now);
       }
     }
     return turn;
+  }
+
+  void on_word(ProcessId from, NoticeKind kind, ByteView bytes, Instant now) {
+    if (kind != NoticeKind::kApplication) return judge->on_notice(from, kind, bytes, now);
+    Reader in(bytes);
+    const auto task = tasks.find(GroupId{in.get<std::uint64_t>()});
+    if (in.ok() && task != tasks.end()) task->second->on_word(from, bytes.subspan(sizeof(std::uint64_t)));
   }
 
   // Sessions that end take their paths with them; that is no NIC's fault.
@@ -132,13 +151,14 @@ struct Engine::Impl final : HealthNoticeSender {
     const bool for_us = hello.to == self.process || hello.to == ProcessId{};
     switch (hello.purpose) {
       case Purpose::kControl:
-        if (root) return root->accept(std::move(link), now);
+        if (const auto meeting = meetings.find(hello.key); meeting != meetings.end())
+          return meeting->second.accept(std::move(link), now);
         break;
       case Purpose::kProbe:
         return keep(probes, std::move(link), now + EngineLimits::kProbeLinkTime, EngineLimits::kProbeLinksMax);
       case Purpose::kData:
         if (!for_us) break;
-        if (roster.empty())
+        if (find(hello.from) == nullptr && (roster.empty() || waits_for_roster()))
           return keep(early, std::move(link), now + EngineLimits::kEarlyLinkTime, EngineLimits::kEarlyLinksMax);
         if (Session* session = session_with(hello.from, now)) return session->accept(std::move(link), now);
         break;
@@ -180,26 +200,68 @@ struct Engine::Impl final : HealthNoticeSender {
   }
 
   // ---- control ----
+  Rendezvous& meeting(KeyId key) { return meetings.try_emplace(key, key, provider, env.log).first->second; }
+  const Rendezvous& known(KeyId key) const {
+    const auto found = meetings.find(key);
+    R2CCL_ASSERT(found != meetings.end(), "a rendezvous that was not joined, or was left");
+    return found->second;
+  }
+
+  bool waits_for_roster() const {
+    return std::ranges::any_of(
+        meetings, [](const auto& entry) { return entry.second.joined() && entry.second.roster().empty(); });
+  }
+
   Turn step_control(Instant now) {
     Turn turn;
-    if (root_end) root->accept(std::move(root_end), now);
-    if (root) turn.merge(root->step(now));
-    if (!client) return turn;
-    turn.merge(client->step(now));
-    if (roster.empty() && !client->roster().empty()) on_roster(now);
-    if (roster.empty()) return turn;
-    for (const ControlEvent& event : client->take_events()) {
-      on_control_event(event, now);
-      turn.moved = true;
+    for (auto it = meetings.begin(); it != meetings.end();) {
+      Rendezvous& meeting = it->second;
+      const bool waited = meeting.roster().empty();
+      turn.merge(meeting.step(now));
+      if (waited && !meeting.roster().empty()) on_roster(meeting, now);
+      for (const ControlEvent& event : meeting.take_events()) {
+        if (judge) on_control_event(event, now);
+        turn.moved = true;
+      }
+      it = meeting.over() ? forget(it) : std::next(it);
     }
     return turn;
   }
 
-  void on_roster(Instant now) {
-    roster = client->roster();
-    const JudgeConfig judge_config{key, config.session.fabric, config.probe_timeout};
-    judge = std::make_unique<Judge>(self, roster, provider, *this, env.log, telemetry, judge_config);
+  // Its secret goes with it unless a session or a probe may still need it.
+  std::map<KeyId, Rendezvous>::iterator forget(std::map<KeyId, Rendezvous>::iterator it) {
+    const KeyId key = it->first;
+    if (std::ranges::none_of(keys, [&](const auto& entry) { return entry.second == key; })) keyring.remove(key);
+    return meetings.erase(it);
+  }
+
+  void on_roster(const Rendezvous& meeting, Instant now) {
+    for (const ProcessInfo& process : meeting.roster()) {
+      if (keys.emplace(process.process, meeting.key()).second) roster.push_back(process);
+    }
+    if (!judge) {
+      const JudgeConfig judge_config{config.session.fabric, config.probe_timeout};
+      judge = std::make_unique<Judge>(self, roster, provider, *this, env.log, telemetry, judge_config);
+    }
     for (auto& waiting : std::exchange(early, {})) route(std::move(waiting.link), now);
+  }
+
+  // ---- tasks ----
+  Turn step_tasks(Instant now) {
+    Turn turn;
+    if (tasks.empty()) return turn;
+    for (auto& [peer, session] : sessions) {
+      for (const Completion& completion : session->take_completions()) {
+        const auto task = tasks.find(completion.group);
+        if (task != tasks.end()) task->second->on_completion(peer, completion);
+      }
+    }
+    for (auto it = tasks.begin(); it != tasks.end();) {
+      EngineTask& task = *(it++)->second;  // it may detach itself
+      turn.merge(task.step(now));
+    }
+    if (turn.moved) step_sessions(now);
+    return turn;
   }
 
   void on_control_event(const ControlEvent& event, Instant now) {
@@ -218,8 +280,8 @@ struct Engine::Impl final : HealthNoticeSender {
     if (event.notice == NoticeKind::kSession) {
       Session* session = session_with(event.process, now);
       if (session != nullptr && !event.bytes.empty()) session->on_notice(event.bytes, now);
-    } else if (event.notice != NoticeKind::kApplication) {
-      judge->on_notice(event.process, event.notice, event.bytes, now);
+    } else {
+      on_word(event.process, event.notice, event.bytes, now);
     }
   }
 
@@ -228,14 +290,11 @@ struct Engine::Impl final : HealthNoticeSender {
     Turn turn;
     if (stage == Stage::kSessions &&
         std::ranges::all_of(sessions, [](const auto& entry) { return is_over(*entry.second); })) {
-      if (client) client->finish();
+      for (auto& [key, meeting] : meetings) meeting.leave(true, now);
       stage = Stage::kControl;
-      farewell_until = now + EngineLimits::kFarewell;
       turn.moved = true;
     }
-    if (stage != Stage::kControl) return turn;
-    if (root && !root->everybody_left() && now < farewell_until) return {turn.moved, farewell_until};
-    if (root) root->finish();
+    if (stage != Stage::kControl || !meetings.empty()) return turn;
     stage = Stage::kDone;
     turn.moved = true;
     return turn;
@@ -256,7 +315,7 @@ Status Engine::listen() {
   std::string last;
   for (const Nic& nic : impl_->provider.nics()) {
     const bool control_only = nic.id == impl_->config.control_nic && !impl_->config.control_nic_is_data;
-    if (control_only) continue;  // host_root() listens there if need be
+    if (control_only) continue;  // host() listens there if need be
     const auto address = impl_->provider.listen(nic.id, 0);
     if (!address) {
       last = address.error().what;
@@ -275,56 +334,64 @@ Status Engine::listen() {
   return {};
 }
 
-Result<Address> Engine::host_root(std::size_t expected, std::uint16_t port) {
-  if (expected == 0 || expected > kRosterMax) {
-    return fail(Fault::kMisuse, fmt::format("A job has 1 to {} processes, not {}.", kRosterMax, expected));
+Result<UniqueId> Engine::host(std::size_t expected, std::uint16_t port, const Secret* secret) {
+  if (expected > kRosterMax) {
+    return fail(Fault::kMisuse, fmt::format("A job has at most {} processes, not {}.", kRosterMax, expected));
   }
   if (!impl_->control_listener || port != 0) {
     const auto address = impl_->provider.listen(impl_->config.control_nic, port);
-    if (!address) return address;
+    if (!address) return std::unexpected(address.error());
     impl_->control_listener = *address;
   }
-  impl_->root = std::make_unique<ControlRoot>(expected, impl_->env.log);
-  return *impl_->control_listener;
-}
-
-std::vector<Address> Engine::root_addresses() const {
-  std::vector<Address> addresses;
-  if (!impl_->root) return addresses;
-  addresses.push_back(*impl_->control_listener);
-  for (const ProcessInfo::Port& port : self_.ports) {
-    if (addresses.size() < UniqueId::kAddressesMax && port.nic != impl_->config.control_nic)
-      addresses.push_back(port.listen);
+  std::vector<Address> addresses{*impl_->control_listener};
+  for (const ProcessInfo::Port& one : self_.ports) {
+    if (one.nic != impl_->config.control_nic) addresses.push_back(one.listen);
   }
-  return addresses;
+  UniqueId id = UniqueId::make(impl_->env.random, std::move(addresses));
+  if (secret != nullptr) id.secret = *secret;
+  impl_->meeting(impl_->keyring.add(id.secret)).host(expected);
+  return id;
 }
 
-void Engine::join(const UniqueId& id) {
-  R2CCL_ASSERT(!impl_->client, "a process joins one rendezvous");
-  impl_->key = impl_->keyring.add(id.secret);
+KeyId Engine::join(const UniqueId& id, std::uint32_t rank, std::uint32_t expected) {
   std::vector<NicId> nics{impl_->config.control_nic};
   if (impl_->config.control_nic_is_data) {
     for (const ProcessInfo::Port& port : self_.ports) {
       if (port.nic != impl_->config.control_nic) nics.push_back(port.nic);
     }
   }
-  impl_->client =
-      std::make_unique<ControlClient>(self_, id, impl_->key, std::move(nics), impl_->provider, impl_->env.log);
-  if (!impl_->root) return;
-  auto [here, there] =
-      make_local_links({Purpose::kControl, impl_->key, self_.process, self_.process, {}}, self_.process);
-  impl_->client->adopt(std::move(here));
-  impl_->root_end = std::move(there);
+  ProcessInfo member = self_;
+  member.rank = rank;
+  const KeyId key = impl_->keyring.add(id.secret);
+  impl_->meeting(key).join(member, id, expected, std::move(nics));
+  return key;
 }
 
+bool Engine::ready(KeyId rendezvous) const {
+  return !roster(rendezvous).empty();
+}
 bool Engine::ready() const {
-  return !impl_->roster.empty();
+  return !impl_->roster.empty() && !impl_->waits_for_roster();
+}
+const std::vector<ProcessInfo>& Engine::roster(KeyId rendezvous) const {
+  return impl_->known(rendezvous).roster();
 }
 const std::vector<ProcessInfo>& Engine::roster() const {
   return impl_->roster;
 }
-const std::string& Engine::join_failure() const {
-  return impl_->client ? impl_->client->failure() : impl_->no_failure;
+const std::string& Engine::join_failure(KeyId rendezvous) const {
+  return impl_->known(rendezvous).failure();
+}
+void Engine::leave(KeyId rendezvous, Instant now) {
+  if (const auto found = impl_->meetings.find(rendezvous); found != impl_->meetings.end())
+    found->second.leave(false, now);
+}
+
+void Engine::attach(GroupId group, EngineTask& task) {
+  R2CCL_ASSERT(impl_->tasks.emplace(group, &task).second, "one task per group");
+}
+void Engine::detach(GroupId group) {
+  impl_->tasks.erase(group);
 }
 
 Session& Engine::session(ProcessId peer) {
@@ -334,9 +401,22 @@ Session& Engine::session(ProcessId peer) {
   return *session;
 }
 
+std::uint64_t Engine::path_changes() const {
+  const Counters& counters = impl_->telemetry.counters;
+  return counters.paths_down + counters.paths_up + counters.paths_trusted;
+}
+
 Session* Engine::find_session(ProcessId peer) {
   const auto found = impl_->sessions.find(peer);
   return found == impl_->sessions.end() ? nullptr : found->second.get();
+}
+
+void Engine::tell(ProcessId to, GroupId group, ByteView bytes) {
+  Bytes body;
+  Writer out(body);
+  out.put(group.value);
+  out.put(bytes);
+  impl_->send_health_notice(to, NoticeKind::kApplication, body);
 }
 
 Turn Engine::step(Instant now) {
@@ -351,6 +431,7 @@ Turn Engine::step(Instant now) {
     impl_->excuse_ended();
     turn.merge(impl_->judge->step(now));
   }
+  turn.merge(impl_->step_tasks(now));
   turn.merge(impl_->step_waiting_links(now));
   turn.merge(impl_->step_control(now));
   turn.merge(impl_->step_finishing(now));
@@ -386,7 +467,7 @@ const std::vector<Verdict>& Engine::verdicts() const {
 }
 
 void Engine::send_notice(ProcessId to, ByteView bytes) {
-  if (impl_->client) impl_->client->send(to, NoticeKind::kSession, bytes);
+  impl_->send_by_control(to, NoticeKind::kSession, bytes);
 }
 
 }  // namespace r2ccl

@@ -2,7 +2,8 @@
 // Everything a process has for talking to others: listeners, control, sessions, what is known about NICs. An object, no
 // singleton: the simulator makes many. step(now) drives all of it; runtime/threads decides who calls.
 //
-// Order      listen(), host_root() in one process, join(), step() until ready(), then sessions.
+// Order      listen(), host() in one process, join(), step() until ready(), then sessions. A process may host and join any number
+//            of rendezvous; all share its sessions: one per other process, however often they meet.
 // Ownership  Provider, keyring, telemetry and what env names are borrowed and outlive the engine.
 // Threads    One driver at a time.
 
@@ -14,6 +15,7 @@
 
 #include "control/control.h"
 #include "env/env.h"
+#include "env/secret.h"
 #include "health/verdict.h"
 #include "runtime/judge.h"
 #include "session/session.h"
@@ -41,7 +43,15 @@ struct EngineLimits {
   static constexpr Duration kEarlyLinkTime = 2s;
   static constexpr std::size_t kProbeLinksMax = 64;  // answered probes whose other end has not closed yet
   static constexpr Duration kProbeLinkTime = 1s;
-  static constexpr Duration kFarewell = 1s;  // how long a root waits for the others' BYE
+};
+
+// Something that lives on sessions and is driven with them: a communicator. Its group's completions come to it.
+class EngineTask {
+ public:
+  virtual ~EngineTask() = default;
+  virtual void on_completion(ProcessId peer, const Completion& completion) = 0;
+  virtual void on_word(ProcessId from, ByteView bytes) = 0;  // what its other end said with Engine::tell()
+  virtual Turn step(Instant now) = 0;  // after the sessions; what it posts leaves in the same turn
 };
 
 class Engine final : private NoticeSender {
@@ -52,24 +62,39 @@ class Engine final : private NoticeSender {
 
   // Listens on every NIC. NICs that can not listen are left out and named in the log; none left is an error.
   Status listen();
-  // Becomes the root of a rendezvous of `expected` processes; returns where it listens (on the control NIC).
-  // `port` 0: of the system's choice. Call it after listen() and before join().
-  Result<Address> host_root(std::size_t expected, std::uint16_t port = 0);
-  // Where a hosted root can be reached, for the unique id: the control NIC first, then the data NICs, so that a job starts and
-  // keeps its control network when one NIC is down. At most UniqueId::kAddressesMax.
-  std::vector<Address> root_addresses() const;
-  // Joins the rendezvous; ready() once everybody has.
-  void join(const UniqueId& id);
+  // Becomes the root of a rendezvous of `expected` processes (0: as many as its members say) and makes its id: the control NIC's
+  // address first, then the data NICs', so that a job starts and keeps its control network when one NIC is down.
+  // `port` 0: of the system's choice. `secret`: drawn unless given. Call it after listen() and before join() of that id.
+  Result<UniqueId> host(std::size_t expected, std::uint16_t port = 0, const Secret* secret = nullptr);
+  // Joins as `rank` of `expected` (0: the root knows). The key names the rendezvous from now on.
+  KeyId join(const UniqueId& id, std::uint32_t rank, std::uint32_t expected = 0);
+  KeyId join(const UniqueId& id) { return join(id, self_.rank); }
+  // Everybody is there: in this rendezvous, or in every one that was joined (at least one).
+  bool ready(KeyId rendezvous) const;
   bool ready() const;
   // Why the root refuses this process, in one sentence; empty: it does not. Attempts go on.
-  const std::string& join_failure() const;
+  const std::string& join_failure(KeyId rendezvous) const;
+  // Its members by rank; empty until ready. Without a name: every process ever met.
+  const std::vector<ProcessInfo>& roster(KeyId rendezvous) const;
   const std::vector<ProcessInfo>& roster() const;
+  // Says goodbye there. Sessions stay. A root it hosts stays until everybody has left.
+  void leave(KeyId rendezvous, Instant now);
   const ProcessInfo& self() const { return self_; }
 
   // The session with another process of the roster; opened on first use with all its paths. Once there it stays, also when the peer
   // is down, until the engine goes. A Bug when there is no such process.
   Session& session(ProcessId peer);
   Session* find_session(ProcessId peer);
+  // Grows whenever a path of any session goes down, comes up or is trusted again.
+  std::uint64_t path_changes() const;
+
+  // The task is driven and gets all completions of the group, on every session; one task per group. Without tasks completions stay
+  // in their sessions; with them, those of other groups are dropped.
+  void attach(GroupId group, EngineTask& task);
+  void detach(GroupId group);
+
+  // A word to the group's task in another process, best effort, whichever way is open; it may come twice.
+  void tell(ProcessId to, GroupId group, ByteView bytes);
 
   Turn step(Instant now);
   // Only sends what was posted, without looking for what has arrived: the cheap half of a turn, for a caller that posts.

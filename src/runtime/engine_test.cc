@@ -43,8 +43,7 @@ struct Job {
       nodes.push_back(std::make_unique<Node>(net, clock, process, nics, config_of(process)));
       EXPECT_TRUE(nodes.back()->engine.listen().has_value());
     }
-    EXPECT_TRUE(engine(1).host_root(count).has_value());
-    id = UniqueId::make(random, engine(1).root_addresses());
+    id = engine(1).host(count).value();
   }
   void join_all() {
     for (auto& node : nodes) node->engine.join(id);
@@ -86,8 +85,7 @@ TEST(Engine, ProcessesMeetAndAgreeOnTheRoster) {
 
 TEST(Engine, RootIsReachableOnEveryNic) {
   Job job(2, 3);
-  EXPECT_EQ(job.engine(1).root_addresses().size(), 3u);
-  EXPECT_TRUE(job.engine(2).root_addresses().empty());
+  EXPECT_EQ(job.id.root.size(), 3u);
 }
 
 TEST(Engine, SessionAskedForAtOneEndAppearsAtTheOther) {
@@ -199,16 +197,89 @@ TEST(Engine, ManagementNicCarriesNoData) {
   Node node(net, clock, 1, 3, config);
   ASSERT_TRUE(node.engine.listen().has_value());
   EXPECT_EQ(node.engine.self().ports.size(), 2u);
-  const auto root = node.engine.host_root(1);
-  ASSERT_TRUE(root.has_value());
-  EXPECT_EQ(*root, Address::v4(127, 2, 0, 1, 1000));
-  EXPECT_EQ(node.engine.root_addresses().front(), *root);
+  const auto id = node.engine.host(1);
+  ASSERT_TRUE(id.has_value());
+  EXPECT_EQ(id->root.front(), Address::v4(127, 2, 0, 1, 1000));
 }
 
-TEST(Engine, JobOfNobodyIsRefused) {
+TEST(Engine, TooLargeAJobIsRefused) {
   Job job(1);
-  EXPECT_FALSE(job.engine(1).host_root(0).has_value());
-  EXPECT_FALSE(job.engine(1).host_root(kRosterMax + 1).has_value());
+  EXPECT_FALSE(job.engine(1).host(kRosterMax + 1).has_value());
+}
+
+TEST(Engine, MembersMaySayHowManyTheyAre) {
+  Job job(3);
+  const UniqueId id = job.engine(1).host(0).value();
+  const KeyId first = job.engine(2).join(id, 1, 2);
+  const KeyId second = job.engine(3).join(id, 0, 2);
+  job.settle();
+  ASSERT_TRUE(job.engine(2).ready(first));
+  EXPECT_EQ(job.engine(3).roster(second).front().process, ProcessId{3}) << "by the rank it joined as";
+  const KeyId late = job.engine(1).join(id, 1, 3);
+  job.settle();
+  EXPECT_FALSE(job.engine(1).ready(late));
+  EXPECT_NE(job.engine(1).join_failure(late).find("expects 3 processes, this job has 2"), std::string::npos);
+}
+
+TEST(Engine, RendezvousShareSessionsAndEndOneByOne) {
+  Job job(3);
+  job.join_all();
+  Session* const before = &job.engine(1).session({2});
+  const UniqueId id = job.engine(1).host(0).value();
+  const KeyId here = job.engine(1).join(id, 0, 2);
+  const KeyId there = job.engine(2).join(id, 1, 2);
+  job.settle();
+  ASSERT_TRUE(job.engine(1).ready(here));
+  EXPECT_EQ(&job.engine(1).session({2}), before);
+  EXPECT_EQ(job.engine(1).roster().size(), 3u);
+  job.engine(1).leave(here, job.clock.at);
+  job.engine(2).leave(there, job.clock.at);
+  job.settle();
+  EXPECT_TRUE(job.engine(1).ready()) << "the first rendezvous goes on";
+  EXPECT_EQ(before->state(), SessionState::kActive);
+}
+
+struct CountingTask final : EngineTask {
+  void on_completion(ProcessId, const Completion& completion) override { tokens.push_back(completion.token); }
+  void on_word(ProcessId, ByteView bytes) override { words.emplace_back(bytes.begin(), bytes.end()); }
+  Turn step(Instant) override {
+    ++steps;
+    return {};
+  }
+  std::vector<std::uint64_t> tokens;
+  std::vector<Bytes> words;
+  int steps = 0;
+};
+
+TEST(Engine, CompletionsGoToTheTaskOfTheirGroup) {
+  Job job(2);
+  job.join_all();
+  std::array<CountingTask, 2> mine;
+  job.engine(1).attach({1}, mine[0]);
+  job.engine(1).attach({2}, mine[1]);
+  std::array<std::byte, 8> data{};
+  HostRegion region(data.data(), data.size());
+  Session& session = job.engine(1).session({2});
+  session.join({1}, Secret{});
+  ASSERT_TRUE(session.receive({1}, {5}, {&region, 0, 8}, 0, 11));
+  session.abort({1});
+  job.settle();
+  EXPECT_EQ(mine[0].tokens, std::vector<std::uint64_t>{11});
+  EXPECT_TRUE(mine[1].tokens.empty());
+  EXPECT_GT(mine[1].steps, 0);
+  CountingTask theirs;
+  job.engine(2).attach({1}, theirs);
+  job.engine(1).tell({2}, {1}, Bytes(3, std::byte{7}));
+  job.engine(1).tell({2}, {9}, Bytes(3, std::byte{7}));
+  job.settle();
+  ASSERT_FALSE(theirs.words.empty());
+  EXPECT_EQ(theirs.words.front(), Bytes(3, std::byte{7}));
+  job.engine(2).detach({1});
+
+  job.engine(1).detach({2});
+  const int steps = mine[1].steps;
+  job.settle();
+  EXPECT_EQ(mine[1].steps, steps);
 }
 
 TEST(Engine, EverybodyFinishesWithoutAlarm) {

@@ -225,7 +225,7 @@ void Judge::ask(std::uint64_t number, Question question, ProcessId asked, NicId 
 void Judge::connect(std::uint64_t token, NicId from, ProcessId target, NicId nic) {
   const ProcessInfo* process = find(target);
   const ProcessInfo::Port* port = process == nullptr ? nullptr : find_port(*process, nic);
-  const Hello hello{Purpose::kProbe, config_.key, self_.process, target, {}};
+  const Hello hello{Purpose::kProbe, sender_.key_for(target), self_.process, target, {}};
   const bool started =
       port != nullptr && find_port(self_, from) != nullptr && prober_.start(token, from, port->listen, hello);
   if (!started) on_answer(token, ProbeResult::kUnasked, false);

@@ -39,10 +39,10 @@ class HealthNoticeSender {
  public:
   virtual ~HealthNoticeSender() = default;
   virtual void send_health_notice(ProcessId to, NoticeKind kind, ByteView bytes) = 0;
+  virtual KeyId key_for(ProcessId process) const = 0;  // that both processes know
 };
 
 struct JudgeConfig {
-  KeyId key;
   Fabric fabric = Fabric::kRouted;
   Duration probe_timeout = 250ms;
 };
@@ -58,7 +58,7 @@ class Judge final {
   static constexpr std::size_t kProbingMax = 4;
   static constexpr std::size_t kVerdictsMax = 256;
 
-  // `roster` must not change any more.
+  // `roster` may grow.
   Judge(const ProcessInfo& self, const std::vector<ProcessInfo>& roster, Provider& provider, HealthNoticeSender& sender,
         Log& log, Telemetry& telemetry, const JudgeConfig& config);
 

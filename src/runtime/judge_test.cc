@@ -83,6 +83,7 @@ struct World final {
           self(number),
           provider({number}, world.ways),
           judge(world.roster[number - 1], world.roster, provider, *this, log, telemetry, config) {}
+    KeyId key_for(ProcessId) const override { return {}; }
     void send_health_notice(ProcessId to, NoticeKind kind, ByteView bytes) override {
       if (world.control_works) world.mail.push_back({{self}, to, kind, Bytes(bytes.begin(), bytes.end())});
     }
@@ -107,7 +108,7 @@ struct World final {
       roster.push_back(info);
     }
     for (std::uint64_t s = 1; s <= servers; ++s)
-      members.push_back(std::make_unique<Member>(*this, s, JudgeConfig{{}, fabric, 250ms}));
+      members.push_back(std::make_unique<Member>(*this, s, JudgeConfig{fabric, 250ms}));
   }
   Judge& judge(std::uint64_t server) { return members[server - 1]->judge; }
   // The process on `here`'s server saw its path to `there` die.

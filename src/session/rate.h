@@ -23,6 +23,7 @@ class RateMeter final {
   void on_lost(Instant now, std::uint32_t chunk_bytes);  // the chunk came by other ways, or not at all
   void on_cut(Instant now);                              // everything under way is lost
   double rate_bytes_s(Instant now) const;
+  bool measured() const { return measured_; }  // not only assumed
 
  private:
   Duration busy_time(Instant now) const;

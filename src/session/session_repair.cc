@@ -297,6 +297,7 @@ void Session::path_opened(Path& path) {
 void Session::trust(Path& path) {
   path.state = PathState::kUp;
   path.comeback.on_trusted(now_);
+  ++telemetry_.counters.paths_trusted;
   note(EventKind::kPathTrusted, path);
 }
 

@@ -55,7 +55,7 @@ struct Counters {
   std::uint64_t resent_chunks = 0, resent_bytes = 0;
   std::uint64_t duplicate_chunks = 0;
   std::uint64_t corrupt_payloads = 0;
-  std::uint64_t paths_down = 0, paths_up = 0;
+  std::uint64_t paths_down = 0, paths_up = 0, paths_trusted = 0;
   std::uint64_t stale_frames = 0;    // of an ended stream or an old epoch
   std::uint64_t refused_frames = 0;  // well-formed but not allowed: no credit, unknown stream
   std::uint64_t notices_sent = 0;

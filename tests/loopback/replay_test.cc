@@ -35,10 +35,7 @@ class TappedEnd final {
         driver_(engine_, clock_, *tcp_, DriverConfig{}) {
     if (const Status listening = engine_.listen(); !listening) throw std::runtime_error(listening.error().what);
   }
-  UniqueId host() {
-    if (!engine_.host_root(2)) throw std::runtime_error("no root");
-    return UniqueId::make(random_, engine_.root_addresses());
-  }
+  UniqueId host() { return engine_.host(2).value(); }
   void join(const UniqueId& id) {
     engine_.join(id);
     driver_.start();

@@ -132,22 +132,17 @@ Process::~Process() {
 
 Result<UniqueId> Process::host(std::size_t expected, std::uint16_t port) {
   Result<UniqueId> id = fail(Fault::kBug, "not asked yet");
-  driver_->with_engine([&](Engine& engine) {
-    if (const auto address = engine.host_root(expected, port); !address) {
-      id = std::unexpected(address.error());
-    } else {
-      id = UniqueId::make(random_, engine.root_addresses());
-    }
-  });
+  driver_->with_engine([&](Engine& engine) { id = engine.host(expected, port); });
   return id;
 }
 
 Status Process::join(const UniqueId& id, Duration within) {
-  driver_->with_engine([&](Engine& engine) { engine.join(id); });
+  KeyId job;
+  driver_->with_engine([&](Engine& engine) { job = engine.join(id); });
   const Instant deadline = clock_.now() + within;
   if (driver_->wait_until([](Engine& engine) { return engine.ready(); }, deadline)) return {};
   std::string why;
-  driver_->with_engine([&](Engine& engine) { why = engine.join_failure(); });
+  driver_->with_engine([&](Engine& engine) { why = engine.join_failure(job); });
   if (why.empty())
     why = fmt::format("Not all processes have joined the job at {} within {:.0f} s.", to_text(id.root.front()),
                       to_seconds(within));

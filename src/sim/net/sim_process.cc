@@ -51,9 +51,7 @@ SimProcess::~SimProcess() {
 }
 
 Result<UniqueId> SimProcess::host_root() {
-  auto address = engine_->host_root(scenario_.processes);
-  if (!address) return std::unexpected(address.error());
-  return UniqueId::make(random_, {*address});
+  return engine_->host(scenario_.processes);
 }
 
 void SimProcess::join(const UniqueId& id) {
