@@ -1,0 +1,19 @@
+#pragma once
+// Host memory, vectorised for the processor it runs on (Highway's dynamic dispatch). cpu/scalar.h is the same, element by
+// element, as the reference of tests.
+
+#include "device/device.h"
+
+namespace r2ccl {
+
+class CpuDevice final : public Device {
+ public:
+  void copy(std::byte* destination, const std::byte* source, std::size_t bytes) const override;
+  void reduce(std::byte* destination, const std::byte* first, const std::byte* second, std::uint64_t count,
+              DataType type, ReduceKind kind) const override;
+  void scale(std::byte* destination, const std::byte* source, std::uint64_t count, DataType type,
+             const std::byte* scalar) const override;
+  void divide(std::byte* data, std::uint64_t count, DataType type, std::uint64_t divisor) const override;
+};
+
+}  // namespace r2ccl

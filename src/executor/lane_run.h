@@ -1,0 +1,109 @@
+#pragma once
+// Where one lane of an execution stands.
+
+#include <array>
+#include <cstddef>
+#include <cstdint>
+#include <optional>
+
+#include "executor/receipts.h"
+#include "schedule/cursor.h"
+#include "schedule/schedule.h"
+
+namespace r2ccl {
+
+// How many of a step's waits are over, in order.
+struct WaitProgress {
+  std::uint32_t over = 0;
+  std::uint64_t known = 0;  // of the next one: Receipts::all_in()
+};
+
+// A receive given to the courier whose step has not ended.
+struct Posted {
+  std::uint64_t step = 0;  // count of steps of the lane
+  ElementRange range{};
+  std::uint32_t transfer = 0;
+};
+
+// Memory of steps that the posting cursor has passed and the lane has not: what lands ahead must leave it alone. Neighbouring steps
+// that touch the same, as an accumulation over peers does, are one entry.
+class Touched final {
+ public:
+  struct Memory {
+    const std::byte* source = nullptr;
+    const std::byte* destination = nullptr;
+    std::size_t bytes = 0;
+    friend bool operator==(const Memory&, const Memory&) = default;
+  };
+
+  bool full() const { return end_ - begin_ == kMax; }
+  void add(const Memory& memory, std::uint64_t step) {
+    if (begin_ != end_ && at(end_ - 1).memory == memory) {
+      at(end_ - 1).last_step = step;
+    } else {
+      at(end_++) = {memory, step};
+    }
+  }
+  void forget_before(std::uint64_t step) {
+    while (begin_ != end_ && at(begin_).last_step < step) ++begin_;
+  }
+  bool overlaps(const std::byte* memory, std::size_t bytes) const {
+    for (std::uint32_t i = begin_; i != end_; ++i) {
+      const Memory& m = entries_[i % kMax].memory;
+      if (meet(m.source, m.bytes, memory, bytes) || meet(m.destination, m.bytes, memory, bytes)) return true;
+    }
+    return false;
+  }
+
+ private:
+  static constexpr std::uint32_t kMax = 16;
+  struct Entry {
+    Memory memory;
+    std::uint64_t last_step = 0;
+  };
+  Entry& at(std::uint32_t number) { return entries_[number % kMax]; }
+  static bool meet(const std::byte* a, std::size_t a_bytes, const std::byte* b, std::size_t b_bytes) {
+    return a != nullptr && a < b + b_bytes && b < a + a_bytes;
+  }
+
+  std::array<Entry, kMax> entries_{};
+  std::uint32_t begin_ = 0;
+  std::uint32_t end_ = 0;
+};
+
+struct LaneRun {
+  LaneRun(const Lane& l, std::uint32_t n) : lane(&l), number(n), at(l) {}
+
+  const Lane* lane;
+  std::uint32_t number;
+  LaneCursor at;               // the step that runs next
+  std::uint64_t executed = 0;  // steps that ended
+
+  // Of the step at `at`:
+  WaitProgress waits{};
+  bool begun = false;  // it may run, and `range` is what it is about
+  ElementRange range{};
+  std::uint64_t worked = 0;  // elements copied or reduced so far
+  std::uint32_t out = 0;     // connection, where it sends
+
+  // Receives are posted ahead of `at`.
+  std::optional<LaneCursor> ahead{};  // only where the lane receives
+  std::uint64_t passed = 0;           // steps, by `ahead`; never below `executed`
+  WaitProgress ahead_waits{};
+  std::uint64_t waited_from =
+      0;               // all waits of the steps between were over when they were passed, once `executed` is there
+  bool lands = false;  // some step's message goes straight to its destination, so `touched` is kept
+  Touched touched{};
+  std::uint32_t first_posted = 0;  // the ring of Posted: where, how large, and which part is in use
+  std::uint32_t posted_size = 0;
+  std::uint32_t posted_begin = 0;
+  std::uint32_t posted_count = 0;
+
+  std::uint32_t first_step = 0;       // of the tables by step of all lanes
+  std::uint32_t first_dependent = 0;  // lanes that wait for this one; those of the next lane follow
+  bool queued = false;                // will run, or runs
+  bool awaits = false;                // a wait is not over
+  bool stalled = false;               // the courier was busy
+};
+
+}  // namespace r2ccl
