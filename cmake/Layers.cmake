@@ -73,6 +73,9 @@ function(r2ccl_folder folder)
   endif()
 endfunction()
 
+# All programs that start threads: what the thread sanitizer has to see.
+add_custom_target(threaded_tests)
+
 # One GoogleTest program; each of its tests is a ctest entry `<name without _test>/<Suite>.<Test>` with the label. Tests on real
 # sockets (labels `loopback…`) also use real time and run alone.
 function(r2ccl_test name)
@@ -94,6 +97,9 @@ function(r2ccl_test name)
   add_executable(${name} ${ARG_SOURCES})
   target_link_libraries(${name} PRIVATE ${ARG_LINK} GTest::gtest_main GTest::gmock Threads::Threads)
   target_precompile_headers(${name} REUSE_FROM r2ccl_precompiled_tests)
+  if(alone)
+    add_dependencies(threaded_tests ${name})
+  endif()
   gtest_discover_tests(${name} TEST_PREFIX ${prefix} DISCOVERY_TIMEOUT 60
                        PROPERTIES LABELS ${ARG_LABEL} TIMEOUT ${ARG_TIMEOUT} RUN_SERIAL ${alone})
 endfunction()

@@ -1,0 +1,53 @@
+#pragma once
+// One call of the API as a value.
+
+#include <cstdint>
+#include <string>
+
+#include "base/result.h"
+#include "device/data_type.h"
+
+namespace r2ccl {
+
+enum class CallKind : std::uint8_t {
+  kAllReduce,
+  kReduceScatter,
+  kAllGather,
+  kBroadcast,
+  kReduce,
+  kGather,
+  kScatter,
+  kAllToAll,
+  kSend,
+  kRecv,
+};
+std::string_view to_text(CallKind kind);  // "AllReduce"
+constexpr bool is_point_to_point(CallKind kind) {
+  return kind >= CallKind::kSend;
+}
+
+struct ReduceOp {
+  ReduceName name = ReduceName::kSum;
+  std::uint64_t scalar = 0;  // kPreMulSum: the bits of one element of the type, in the low bytes
+  friend bool operator==(const ReduceOp&, const ReduceOp&) = default;
+};
+
+// Counts as NCCL counts them: elements of the buffer for all_reduce, broadcast, reduce, send and recv; of one rank's block for
+// the others.
+struct Call {
+  CallKind kind = CallKind::kAllReduce;
+  const void* input = nullptr;
+  void* output = nullptr;
+  std::uint64_t count = 0;
+  DataType type = DataType::kFloat32;
+  ReduceOp op{};
+  std::uint32_t peer = 0;  // root, or the other rank of a send or recv
+};
+
+// What all ranks must have in common, in 64 bits; what differs by rank (buffers, scalars) is left out. Never 0.
+std::uint64_t signature_of(const Call& call);
+std::string describe(const Call& call);  // "AllReduce of 1024 float, sum"
+// Null pointers, ranges, roots, sizes that do not fit into 64 bits: kMisuse with a sentence. `size`: ranks of the communicator.
+Status validate(const Call& call, std::uint32_t rank, std::uint32_t size);
+
+}  // namespace r2ccl

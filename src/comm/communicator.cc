@@ -1,0 +1,458 @@
+#include "comm/communicator.h"
+
+#include <fmt/format.h>
+#include <fmt/ranges.h>
+
+#include <algorithm>
+#include <deque>
+#include <utility>
+
+#include "base/assert.h"
+#include "comm/agreement.h"
+#include "comm/mailbox.h"
+#include "comm/nic_watch.h"
+#include "comm/operation.h"
+#include "comm/plans.h"
+#include "comm/point_to_point.h"
+#include "comm/words.h"
+
+namespace r2ccl {
+namespace {
+
+constexpr Duration kLookEvery = 100ms;  // at rates, while something runs
+constexpr Duration kAskAfter = 200ms;   // without progress: the others are asked what they are doing
+constexpr Duration kAskEvery = 500ms;
+constexpr Duration kSayAfter = 5s;         // … and the log says for whom we wait
+constexpr Duration kReasonWithin = 200ms;  // after an abort by another rank, its reason is waited for
+constexpr Duration kRefusedMax = 5s;       // the root refuses us: given up
+constexpr std::size_t kRemembered = 64;    // calls, to compare with what others ask
+constexpr std::size_t kStepsPerTurn = 64;
+
+std::uint64_t tag_of(std::uint64_t number, std::uint64_t version, std::uint64_t signature) {
+  std::uint64_t hash = (number * 0x9e3779b97f4a7c15 ^ version) * 0xc2b2ae3d27d4eb4f ^ signature;
+  return hash ^ (hash >> 31);
+}
+
+}  // namespace
+
+struct Communicator::Impl {
+  struct Batch {
+    std::vector<Call> calls;
+    TicketPtr ticket;
+    std::size_t next = 0;  // collective to begin
+    std::unique_ptr<PointToPoint> points;
+  };
+  struct Past {
+    std::uint64_t number;
+    std::uint64_t signature;
+    std::string text;
+  };
+
+  Impl(Engine& engine_ref, Env env_parts, const Device& cpu, const UniqueId& id, std::uint32_t my_rank,
+       std::uint32_t rank_count, const CommConfig& configuration)
+      : engine(engine_ref),
+        env(env_parts),
+        device(cpu),
+        rank(my_rank),
+        size(rank_count),
+        config(configuration),
+        mode(mode_of(configuration.mode).value_or(Mode::kAuto)),
+        key(engine_ref.join(id, my_rank, rank_count)),
+        mailbox(engine_ref, GroupId{key.value}, id.secret, my_rank),
+        plans(mode, configuration.algorithm, my_rank) {}
+
+  Engine& engine;
+  Env env;
+  const Device& device;
+  const std::uint32_t rank;
+  const std::uint32_t size;
+  const CommConfig config;
+  const Mode mode;
+  const KeyId key;
+  Mailbox mailbox;
+  Plans plans;
+  Pool pool;
+
+  CommState state = CommState::kJoining;
+  Error error{Fault::kBug, ""};
+  Instant now{};
+  Instant refused_since = kNever;
+  bool open = false;          // the members are known
+  std::uint32_t missing = 0;  // rank 0: ranks whose kHere, later whose kDone, has not come
+  bool done_sent = false;
+  bool all_done = false;
+  std::uint32_t farewells = 0;  // rank 0: members that have let go
+  Instant reason_until = kNever;
+  std::string fallback_reason;
+
+  Placement placement;
+  std::optional<Agreement> agreement;
+  std::optional<NicWatch> watch;
+  std::uint64_t path_changes = UINT64_MAX;
+  Instant next_look{};
+
+  std::deque<Batch> queue;
+  std::unique_ptr<Operation> running;
+  std::uint64_t running_tag = 0;
+  std::uint64_t number = 0;  // of the last collective begun
+  PlanInUse in_use;
+  std::deque<Past> past;
+  Instant progress{};
+  Instant next_ask = kNever;
+  bool said = false;
+
+  // ---- joining ----
+  void step_joining(Turn& turn) {
+    if (!open) {
+      if (!engine.ready(key)) return watch_refusal(turn);
+      open_members();
+      turn.moved = true;
+    }
+  }
+
+  void watch_refusal(Turn& turn) {
+    if (engine.join_failure(key).empty()) {
+      refused_since = kNever;
+      return;
+    }
+    if (refused_since == kNever) refused_since = now;
+    if (now >= refused_since + kRefusedMax) return give_up({Fault::kMisuse, engine.join_failure(key)});
+    turn.merge({false, refused_since + kRefusedMax});
+  }
+
+  void open_members() {
+    open = true;
+    placement = place(engine.roster(key), config.costs.unknown_rate);
+    agreement.emplace(rank, size, placement);
+    watch.emplace(placement.nics);
+    const Status status = mailbox.open(engine.roster(key), 64 + placement.nic_rate.size() * sizeof(Permille));
+    if (!status) return give_up(status.error());
+    missing = size - 1;
+    if (rank != 0) return post(0, Letter::kHere);
+    if (missing > 0) return;
+    missing = size;
+    state = CommState::kReady;
+  }
+
+  void post(std::uint32_t to, Letter letter) { post(to, Bytes{static_cast<std::byte>(letter)}); }
+  void post(std::uint32_t to, Bytes bytes) {
+    if (const Status status = mailbox.send_letter(to, std::move(bytes)); !status) give_up(status.error());
+  }
+  void post_all(Letter letter) {
+    for (std::uint32_t to = 1; to < size; ++to) post(to, letter);
+  }
+
+  void on_letter(std::uint32_t from, ByteView bytes) {
+    if (bytes.empty()) return;
+    if (bytes[0] < static_cast<std::byte>(Letter::kFirst)) {
+      if (!agreement->on_message(from, bytes))
+        give_up({Fault::kBug, mailbox.name_of(from) + " sent a letter that can not be read."});
+      return;
+    }
+    switch (static_cast<Letter>(bytes[0])) {
+      case Letter::kHere:
+        if (--missing > 0) return;
+        post_all(Letter::kGo);
+        missing = size;  // now of kDone, its own included
+        state = CommState::kReady;
+        return;
+      case Letter::kGo:
+        if (state == CommState::kJoining) state = CommState::kReady;
+        return;
+      case Letter::kDone:
+        return count_done();
+      case Letter::kAllDone:
+        all_done = true;
+        return;
+    }
+  }
+
+  // ---- calls ----
+  Result<TicketPtr> submit(std::vector<Call> calls) {
+    if (state == CommState::kFailed) return std::unexpected(error);
+    if (state != CommState::kReady)
+      return fail(Fault::kMisuse, state == CommState::kJoining ? "The communicator has not been set up yet."
+                                                               : "The communicator was finalized.");
+    auto ticket = std::make_shared<CallTicket>();
+    queue.push_back({std::move(calls), ticket, 0, nullptr});
+    return ticket;
+  }
+
+  // The calls of the oldest batch, as far as they go. True: something moved.
+  bool step_batch() {
+    Batch& batch = queue.front();
+    bool moved = false;
+    if (!batch.points) {
+      batch.points = std::make_unique<PointToPoint>(batch.calls, rank, mailbox, device);
+      moved = true;
+    }
+    moved |= batch.points->step();
+    if (!batch.points->result()) {
+      give_up(batch.points->result().error());
+      return true;
+    }
+    while (batch.next < batch.calls.size() && is_point_to_point(batch.calls[batch.next].kind)) ++batch.next;
+    if (!running && batch.next < batch.calls.size() && begin(batch.calls[batch.next])) moved = true;
+    if (running) moved |= step_running(batch);
+    if (state == CommState::kFailed) return true;
+    if (!running && batch.next >= batch.calls.size() && batch.points->over()) {
+      batch.ticket->done = true;
+      queue.pop_front();
+      moved = true;
+    }
+    return moved;
+  }
+
+  bool begin(const Call& call) {
+    if (!agreement->may_start(number + 1)) return false;
+    agreement->started(++number);
+    const HealthMap& map = agreement->map();
+    plans.use(cluster_of(placement, map, config.fabric, config.costs), map.version);
+    std::shared_ptr<const RankPlan> plan;
+    if (size > 1 && call.count > 0) {
+      auto made = plans.plan_for(call);
+      if (!made) {
+        give_up(made.error());
+        return false;
+      }
+      plan = std::move(*made);
+    }
+    in_use = {plan ? plan->frame.algorithm : "local", map.version, number};
+    past.push_back({number, signature_of(call), describe(call)});
+    if (past.size() > kRemembered) past.pop_front();
+    running_tag = tag_of(number, map.version, past.back().signature);
+    mailbox.set_tag(running_tag);
+    running = std::make_unique<Operation>(call, rank, size, std::move(plan), device, mailbox, pool);
+    got_on();
+    return true;
+  }
+
+  bool step_running(Batch& batch) {
+    bool moved = false;
+    for (std::size_t i = 0; i < kStepsPerTurn && !running->over() && running->step(); ++i) moved = true;
+    if (!running->over()) return moved;
+    if (!running->result()) {
+      give_up(running->result().error());
+      return true;
+    }
+    running.reset();
+    ++batch.next;
+    return true;
+  }
+
+  void got_on() {
+    progress = now;
+    next_ask = now + kAskAfter;
+    said = false;
+  }
+
+  // Nothing has come for a while: ask those we wait for what they are doing, so that calls that do not match are found out.
+  void ask(Turn& turn) {
+    if (!running) return;
+    if (now >= next_ask) {
+      next_ask = now + kAskEvery;
+      const auto waiting = running->waiting_for();
+      const Bytes word = encode({Word::Kind::kAsk, number, past.back().signature, past.back().text});
+      for (const std::uint32_t other : waiting) mailbox.tell(other, word);
+      if (now >= progress + kSayAfter && !said && !waiting.empty()) {
+        said = true;
+        log(LogLevel::kWarn, fmt::format("Collective {} ({}) of rank {} waits for {}.", number, past.back().text, rank,
+                                         mailbox.name_of(waiting.front())));
+      }
+    }
+    turn.merge({false, next_ask});
+  }
+
+  void log(LogLevel level, const std::string& line) {
+    if (env.log.enabled(level)) env.log.write(level, line);
+  }
+
+  // ---- what comes in ----
+  void on_completion(ProcessId peer, const Completion& completion) {
+    if (state == CommState::kFailed || state == CommState::kFinished) return;
+    const auto done = mailbox.sort(peer, completion);
+    if (!done) return;
+    if (!done->status) return on_failed(*done);
+    got_on();
+    switch (done->kind) {
+      case Mailbox::Kind::kCollective:
+        if (!running) return;
+        if (done->tag != running_tag) return on_mismatch(done->rank);
+        return running->on_completion(done->token, done->status);
+      case Mailbox::Kind::kPoint:
+        if (!queue.empty() && queue.front().points) queue.front().points->on_completion(*done);
+        return;
+      case Mailbox::Kind::kLetterIn: {
+        auto letter = mailbox.take_letter(*done);
+        if (!letter) return give_up(letter.error());
+        return on_letter(letter->from, letter->bytes);
+      }
+      case Mailbox::Kind::kLetterOut:
+        return;
+    }
+  }
+
+  void on_failed(const Mailbox::Done& done) {
+    const Error& why = done.status.error();
+    if (why.fault == Fault::kAborted && all_done) {
+      ++farewells;
+      return;
+    }
+    if (why.fault == Fault::kMisuse && done.kind == Mailbox::Kind::kCollective && running)
+      return on_mismatch(done.rank);
+    if (why.fault != Fault::kAborted) return give_up({why.fault, name_in(why.what, done.rank)});
+    expect_reason(fmt::format("{} has ended the communicator.", mailbox.name_of(done.rank)));
+  }
+
+  // Sessions know other processes by the rank they had when they first met.
+  std::string name_in(const std::string& what, std::uint32_t other) const {
+    const std::string name = mailbox.name_of(other);
+    return what.starts_with(name) ? what : fmt::format("{}: {}", name, what);
+  }
+
+  void expect_reason(std::string otherwise) {
+    if (reason_until != kNever) return;
+    reason_until = now + kReasonWithin;
+    fallback_reason = std::move(otherwise);
+  }
+
+  // Its message belongs to another call than ours. It is asked, so that both calls can be named.
+  void on_mismatch(std::uint32_t other) {
+    mailbox.tell(other, encode({Word::Kind::kAsk, number, past.back().signature, past.back().text}));
+    expect_reason(fmt::format("{} made another call as collective {} than this rank's {}.", mailbox.name_of(other),
+                              number, past.back().text));
+  }
+
+  void on_word(ProcessId from, ByteView bytes) {
+    const auto word = parse_word(bytes);
+    const std::uint32_t other = mailbox.rank_of(from);
+    if (!word || other == UINT32_MAX || state == CommState::kFailed || state == CommState::kFinished) return;
+    if (word->kind == Word::Kind::kFailed) {
+      const auto fault =
+          word->number <= static_cast<std::uint64_t>(Fault::kBug) ? static_cast<Fault>(word->number) : Fault::kBug;
+      return give_up({fault, word->text});
+    }
+    const auto mine = std::ranges::find(past, word->number, &Past::number);
+    if (mine == past.end() || mine->signature == word->signature) return;
+    give_up({Fault::kMisuse, fmt::format("Collective {} differs: {} called {}, {} called {}.", word->number,
+                                         mailbox.name_of(rank), mine->text, mailbox.name_of(other), word->text)});
+  }
+
+  // ---- health ----
+  void look(Turn& turn) {
+    if (!replans(mode)) return;
+    const bool busy = running != nullptr;
+    if (engine.path_changes() != path_changes || (busy && now >= next_look)) {
+      path_changes = engine.path_changes();
+      next_look = now + kLookEvery;
+      agreement->report(watch->look(mailbox.paths(), now));
+    }
+    if (busy) turn.merge({false, next_look});
+  }
+
+  void agree(Turn& turn) {
+    look(turn);
+    turn.merge(agreement->step(now));
+    for (Agreement::Out& out : agreement->take_out()) {
+      post(out.to, std::move(out.bytes));
+      turn.moved = true;
+    }
+  }
+
+  // ---- the end ----
+  void count_done() {
+    if (--missing > 0) return;
+    post_all(Letter::kAllDone);
+    all_done = true;
+  }
+
+  void step_finishing() {
+    if (queue.empty() && !std::exchange(done_sent, true)) rank == 0 ? count_done() : post(0, Letter::kDone);
+    if (!all_done || state == CommState::kFailed) return;
+    // The others let go first: rank 0 has to know that its last letter was read.
+    if (rank == 0 && farewells + 1 < size) return;
+    end(CommState::kFinished);
+  }
+
+  void end(CommState final_state) {
+    mailbox.abort();
+    running.reset();
+    state = final_state;
+    engine.leave(key, now);
+  }
+
+  // Here and everywhere. The reason goes ahead of the abort.
+  void give_up(Error why) {
+    if (state == CommState::kFailed || state == CommState::kFinished) return;
+    error = std::move(why);
+    log(error.fault == Fault::kAborted ? LogLevel::kInfo : LogLevel::kError,
+        fmt::format("Communicator of rank {} ends: {}", rank, error.what));
+    if (open) mailbox.tell_all(encode({Word::Kind::kFailed, static_cast<std::uint64_t>(error.fault), 0, error.what}));
+    end(CommState::kFailed);
+    for (Batch& batch : std::exchange(queue, {})) {
+      batch.ticket->result = std::unexpected(error);
+      batch.ticket->done = true;
+    }
+  }
+
+  Turn step(Instant at) {
+    now = at;
+    Turn turn;
+    if (state == CommState::kFailed || state == CommState::kFinished) return turn;
+    if (state == CommState::kJoining) step_joining(turn);
+    if (open && state != CommState::kFailed) agree(turn);
+    if (reason_until != kNever) {
+      if (now >= reason_until) give_up({Fault::kMisuse, fallback_reason});
+      turn.merge({false, reason_until});
+    } else if (!queue.empty() && state != CommState::kFailed) {
+      turn.moved |= step_batch();
+      ask(turn);
+    }
+    if (state == CommState::kFinishing) step_finishing();
+    return turn;
+  }
+};
+
+Communicator::Communicator(Engine& engine, Env env, const Device& device, const UniqueId& id, std::uint32_t rank,
+                           std::uint32_t size, const CommConfig& config)
+    : rank_(rank), size_(size), impl_(std::make_unique<Impl>(engine, env, device, id, rank, size, config)) {
+  engine.attach(GroupId{impl_->key.value}, *this);
+}
+
+Communicator::~Communicator() {
+  abort("The communicator was destroyed.");
+  impl_->engine.detach(GroupId{impl_->key.value});
+}
+
+CommState Communicator::state() const {
+  return impl_->state;
+}
+const Error& Communicator::error() const {
+  return impl_->error;
+}
+const PlanInUse& Communicator::plan_in_use() const {
+  return impl_->in_use;
+}
+std::vector<std::uint32_t> Communicator::waiting_for() const {
+  return impl_->running ? impl_->running->waiting_for() : std::vector<std::uint32_t>{};
+}
+Result<TicketPtr> Communicator::submit(std::vector<Call> calls) {
+  return impl_->submit(std::move(calls));
+}
+void Communicator::finish() {
+  if (impl_->state == CommState::kReady) impl_->state = CommState::kFinishing;
+}
+void Communicator::abort(const std::string& why) {
+  impl_->give_up({Fault::kAborted, why});
+}
+void Communicator::on_completion(ProcessId peer, const Completion& completion) {
+  impl_->on_completion(peer, completion);
+}
+void Communicator::on_word(ProcessId from, ByteView bytes) {
+  impl_->on_word(from, bytes);
+}
+Turn Communicator::step(Instant now) {
+  return impl_->step(now);
+}
+
+}  // namespace r2ccl

@@ -1,0 +1,88 @@
+#pragma once
+// A communicator of one rank: joins the others, agrees with them on plans, runs calls in order.
+//
+//   kJoining ─▶ kReady ─▶ kFinishing ─▶ kFinished
+//       └──────────┴──────────┴──────▶ kFailed        abort, peer down, mismatched calls, a bug; error() says which
+//
+// Calls of one submit() that are sends and receives run side by side, whatever their order; collectives run one after another in the
+// order of submission, the same on every rank. Each collective is bound to a plan when it begins: (call, cluster of the health map
+// in force). Maps change only at agreed operation numbers (agreement.h).
+//
+// Role       A state machine over an Engine: no thread, no clock, no blocking; the simulator drives it as it is. comm/world.h has
+//            the blocking calls.
+// Ownership  Engine, device, log outlive it. User memory stays valid until its ticket is done.
+// Threads    The engine's driver.
+// Failure    Once failed it stays so; every pending and later ticket is done with the error, after nothing touches user memory.
+
+#include <cstdint>
+#include <memory>
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "base/result.h"
+#include "comm/call.h"
+#include "comm/health_map.h"
+#include "control/unique_id.h"
+#include "device/device.h"
+#include "env/env.h"
+#include "runtime/engine.h"
+
+namespace r2ccl {
+
+// Progress of what one submit() asked for. Read and written with the engine held.
+struct CallTicket {
+  bool done = false;
+  Status result;
+};
+using TicketPtr = std::shared_ptr<CallTicket>;
+
+struct CommConfig {
+  std::string mode = "auto";  // R2CCL_MODE
+  std::string algorithm;      // empty: as the mode says; else one by name, where it applies
+  Fabric fabric = Fabric::kRouted;
+  LinkCosts costs{};
+};
+
+enum class CommState : std::uint8_t { kJoining, kReady, kFinishing, kFinished, kFailed };
+
+// Of the collective that ran last.
+struct PlanInUse {
+  std::string algorithm;
+  std::uint64_t health_version = 0;
+  std::uint64_t operation = 0;  // its number
+};
+
+class Communicator final : public EngineTask {
+ public:
+  Communicator(Engine& engine, Env env, const Device& device, const UniqueId& id, std::uint32_t rank,
+               std::uint32_t size, const CommConfig& config);
+  ~Communicator() override;
+
+  std::uint32_t rank() const { return rank_; }
+  std::uint32_t size() const { return size_; }
+  CommState state() const;
+  const Error& error() const;  // of kFailed
+  const PlanInUse& plan_in_use() const;
+  // Ranks the running call waits for; empty when it gets on.
+  std::vector<std::uint32_t> waiting_for() const;
+
+  // The calls were validated. kMisuse when the communicator does not take calls any more.
+  Result<TicketPtr> submit(std::vector<Call> calls);
+  // Takes no more calls; finished when all submitted ones are done at every rank.
+  void finish();
+  // Ends it here and at every rank; when it returns nothing touches user memory.
+  void abort(const std::string& why);
+
+  void on_completion(ProcessId peer, const Completion& completion) override;
+  void on_word(ProcessId from, ByteView bytes) override;
+  Turn step(Instant now) override;
+
+ private:
+  struct Impl;
+  const std::uint32_t rank_;
+  const std::uint32_t size_;
+  std::unique_ptr<Impl> impl_;
+};
+
+}  // namespace r2ccl

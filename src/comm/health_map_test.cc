@@ -1,0 +1,89 @@
+#include "comm/health_map.h"
+
+#include <gtest/gtest.h>
+
+#include "comm/nic_watch.h"
+
+namespace r2ccl {
+namespace {
+
+ProcessInfo member(std::uint64_t server, std::vector<std::uint64_t> speeds) {
+  ProcessInfo info{.process = {1}, .server = {server}, .rank = 0, .host = "h", .ports = {}};
+  for (std::uint8_t nic = 0; nic < speeds.size(); ++nic) info.ports.push_back({{nic}, "n", {}, speeds[nic]});
+  return info;
+}
+
+TEST(HealthMap, RanksServerByServerAreGpus) {
+  const auto placement = place({member(5, {2, 2}), member(5, {2, 2}), member(1, {2, 2}), member(1, {2, 2})}, 9);
+  EXPECT_EQ(placement.servers, 2u);
+  EXPECT_EQ(placement.gpus, 2u);
+  EXPECT_EQ(placement.nic_rate, std::vector<double>(4, 2));
+}
+
+TEST(HealthMap, OtherOrdersCountEveryRankAsAServerWithItsShareOfTheNics) {
+  const auto placement = place({member(5, {2}), member(1, {2}), member(5, {2})}, 9);
+  EXPECT_EQ(placement.servers, 3u);
+  EXPECT_EQ(placement.gpus, 1u);
+  EXPECT_EQ(placement.nic_rate, (std::vector<double>{1, 2, 1}));
+}
+
+TEST(HealthMap, MissingNicsHaveNoRateAndUnknownSpeedsOneOfTheirOwn) {
+  const auto placement = place({member(0, {0, 0}), member(1, {0})}, 9);
+  EXPECT_EQ(placement.nic_rate, (std::vector<double>{9, 9, 9, 0}));
+  HealthMap map = all_healthy(placement);
+  map.nic = {kWhole, 500, kWhole, kWhole};
+  const Cluster cluster = cluster_of(placement, map, Fabric::kRouted, {});
+  EXPECT_EQ(cluster.rate, (std::vector<double>{9, 4.5, 9, 0}));
+  EXPECT_TRUE(validate(cluster));
+  map.nic = {0, 0, kWhole, kWhole};
+  EXPECT_EQ(cluster_of(placement, map, Fabric::kRouted, {}).rate[0], 9) << "a server without NICs is not planned for";
+}
+
+PathView path(std::uint8_t nic, PathState state, double rate, bool measured = true) {
+  return {.path = {{nic}, {nic}},
+          .nic_here = {nic},
+          .nic_there = {nic},
+          .state = state,
+          .epoch = {1},
+          .rate_bytes_s = rate,
+          .measured = measured,
+          .in_flight_bytes = 0,
+          .last_cause = Cause::kNone};
+}
+std::vector<Permille> look(NicWatch& watch, std::vector<std::vector<PathView>> sessions, Instant now) {
+  const auto seen = watch.look(sessions, now);
+  return {seen.begin(), seen.end()};
+}
+
+TEST(NicWatch, IsDownWhereNoPathIsUp) {
+  NicWatch watch(3);
+  const auto up = path(0, PathState::kUp, 1e9);
+  const auto down = path(1, PathState::kFencing, 1e9);
+  EXPECT_EQ(look(watch, {{up, down}}, {}), (std::vector<Permille>{kWhole, 0, kUnseen}));
+  EXPECT_EQ(look(watch, {{up, down}, {up, path(1, PathState::kSuspect, 1e9)}}, {})[1], kWhole)
+      << "the other end's fault";
+  EXPECT_EQ(look(watch, {{up, path(1, PathState::kProbation, 1e9)}}, {})[1], 0) << "not trusted yet";
+}
+
+TEST(NicWatch, IsSlowOnlyAfterASecondAndWellOnlyAfterOne) {
+  NicWatch watch(2);
+  const auto fast = path(0, PathState::kUp, 1e9);
+  const auto slow = path(1, PathState::kUp, 1.2e8);
+  Instant now{1h};
+  EXPECT_EQ(look(watch, {{fast, slow}}, now)[1], kWhole);
+  EXPECT_EQ(look(watch, {{fast, slow}}, now += 900ms)[1], kWhole);
+  EXPECT_EQ(look(watch, {{fast, slow}}, now += 100ms)[1], 125);
+  EXPECT_EQ(look(watch, {{fast, fast, path(1, PathState::kUp, 0.9e9)}}, now += 100ms)[1], 125);
+  EXPECT_EQ(look(watch, {{fast, path(1, PathState::kUp, 0.9e9)}}, now += 1s)[1], kWhole);
+}
+
+TEST(NicWatch, BelievesNoGuessedRate) {
+  NicWatch watch(2);
+  Instant now{1h};
+  for (int i = 0; i < 30; ++i)
+    EXPECT_EQ(look(watch, {{path(0, PathState::kUp, 1e9), path(1, PathState::kUp, 1e8, false)}}, now += 100ms)[1],
+              kWhole);
+}
+
+}  // namespace
+}  // namespace r2ccl

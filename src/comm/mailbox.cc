@@ -1,0 +1,134 @@
+#include "comm/mailbox.h"
+
+#include <fmt/format.h>
+
+#include <utility>
+
+#include "base/assert.h"
+
+namespace r2ccl {
+namespace {
+
+constexpr unsigned kKindShift = 56;
+
+std::uint64_t pack(Mailbox::Kind kind, std::uint64_t token) {
+  R2CCL_ASSERT(token >> kKindShift == 0, "a token uses too many bits");
+  return static_cast<std::uint64_t>(kind) << kKindShift | token;
+}
+StreamId stream_of(Mailbox::Kind kind, std::uint32_t channel) {
+  return {static_cast<std::uint64_t>(kind) << kKindShift | channel};
+}
+constexpr Mailbox::Kind kLetters = Mailbox::Kind::kLetterIn;  // one stream for both directions
+
+}  // namespace
+
+Status Mailbox::open(const std::vector<ProcessInfo>& members, std::size_t letter_bytes_max) {
+  members_ = members;
+  sessions_.assign(members.size(), nullptr);
+  for (std::uint32_t rank = 0; rank < members.size(); ++rank) rank_of_.emplace(members[rank].process, rank);
+  for (std::uint32_t rank = 0; rank < members.size(); ++rank) {
+    if (rank == rank_ || (rank_ != 0 && rank != 0)) continue;
+    letters_.emplace(rank, std::make_unique<Letters>(letter_bytes_max));
+    if (const Status status = await_letter(rank); !status) return status;
+  }
+  return {};
+}
+
+std::uint32_t Mailbox::rank_of(ProcessId process) const {
+  const auto found = rank_of_.find(process);
+  return found == rank_of_.end() ? UINT32_MAX : found->second;
+}
+
+std::string Mailbox::name_of(std::uint32_t rank) const {
+  return rank < members_.size() ? fmt::format("rank {} ({})", rank, members_[rank].host) : fmt::format("rank {}", rank);
+}
+
+Session& Mailbox::session_with(std::uint32_t rank) {
+  Session*& session = sessions_[rank];
+  if (session == nullptr) {
+    session = &engine_.session(members_[rank].process);
+    session->join(group_, secret_);
+  }
+  return *session;
+}
+
+Status Mailbox::send(std::uint32_t to, std::uint32_t channel, MemoryRef memory, std::uint64_t token) {
+  const auto sent = session_with(to).send(group_, stream_of(Kind::kCollective, channel), memory, tag_,
+                                          pack(Kind::kCollective, token));
+  return sent ? Status{} : std::unexpected(sent.error());
+}
+
+Status Mailbox::receive(std::uint32_t from, std::uint32_t channel, MemoryRef memory, std::uint64_t token) {
+  const auto posted = session_with(from).receive(group_, stream_of(Kind::kCollective, channel), memory, tag_,
+                                                 pack(Kind::kCollective, token));
+  return posted ? Status{} : std::unexpected(posted.error());
+}
+
+Status Mailbox::send_point(std::uint32_t to, MemoryRef memory, std::uint64_t token) {
+  const auto sent = session_with(to).send(group_, stream_of(Kind::kPoint, 0), memory, 0, pack(Kind::kPoint, token));
+  return sent ? Status{} : std::unexpected(sent.error());
+}
+
+Status Mailbox::receive_point(std::uint32_t from, MemoryRef memory, std::uint64_t token) {
+  const auto posted =
+      session_with(from).receive(group_, stream_of(Kind::kPoint, 0), memory, 0, pack(Kind::kPoint, token));
+  return posted ? Status{} : std::unexpected(posted.error());
+}
+
+Status Mailbox::send_letter(std::uint32_t to, Bytes bytes) {
+  const std::uint64_t number = next_outgoing_++;
+  auto letter = std::make_unique<Outgoing>(std::move(bytes));
+  const auto sent = session_with(to).send(group_, stream_of(kLetters, 0), {&letter->region, 0, letter->bytes.size()}, 0,
+                                          pack(Kind::kLetterOut, number));
+  if (!sent) return std::unexpected(sent.error());
+  outgoing_.emplace(number, std::move(letter));
+  return {};
+}
+
+Status Mailbox::await_letter(std::uint32_t from) {
+  Letters& letters = *letters_.at(from);
+  const auto posted = session_with(from).receive(
+      group_, stream_of(kLetters, 0), {&letters.region, 0, letters.buffer.size()}, 0, pack(Kind::kLetterIn, from));
+  return posted ? Status{} : std::unexpected(posted.error());
+}
+
+void Mailbox::tell(std::uint32_t to, ByteView bytes) {
+  if (to != rank_ && to < members_.size()) engine_.tell(members_[to].process, group_, bytes);
+}
+
+void Mailbox::tell_all(ByteView bytes) {
+  for (std::uint32_t rank = 0; rank < members_.size(); ++rank) tell(rank, bytes);
+}
+
+std::optional<Mailbox::Done> Mailbox::sort(ProcessId peer, const Completion& completion) {
+  const std::uint32_t rank = rank_of(peer);
+  if (rank == UINT32_MAX) return std::nullopt;
+  const auto kind = static_cast<Kind>(completion.token >> kKindShift);
+  const std::uint64_t token = completion.token & ((std::uint64_t{1} << kKindShift) - 1);
+  if (kind == Kind::kLetterOut) outgoing_.erase(token);
+  return Done{kind, token, rank, completion.tag, completion.length, completion.status};
+}
+
+Result<Mailbox::LetterIn> Mailbox::take_letter(const Done& done) {
+  const Bytes& buffer = letters_.at(done.rank)->buffer;
+  LetterIn letter{done.rank, Bytes(buffer.begin(), buffer.begin() + static_cast<std::ptrdiff_t>(done.bytes))};
+  if (const Status status = await_letter(done.rank); !status) return std::unexpected(status.error());
+  return letter;
+}
+
+std::vector<std::vector<PathView>> Mailbox::paths() const {
+  std::vector<std::vector<PathView>> all;
+  for (const Session* session : sessions_) {
+    if (session != nullptr && session->state() == SessionState::kActive) all.push_back(session->paths());
+  }
+  return all;
+}
+
+void Mailbox::abort() {
+  for (Session* session : sessions_) {
+    if (session != nullptr) session->abort(group_);
+  }
+  outgoing_.clear();
+}
+
+}  // namespace r2ccl

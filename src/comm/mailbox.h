@@ -1,0 +1,94 @@
+#pragma once
+// A communicator's messages on the sessions of its engine: which process a rank is, which stream a purpose has, whose a completion is.
+//
+// Ownership  Borrows the engine. Memory of letters is its own; that of data is the caller's.
+// Threads    The communicator's.
+
+#include <cstdint>
+#include <deque>
+#include <map>
+#include <memory>
+#include <optional>
+#include <vector>
+
+#include "base/result.h"
+#include "control/unique_id.h"
+#include "executor/courier.h"
+#include "runtime/engine.h"
+
+namespace r2ccl {
+
+class Mailbox final : public Courier {
+ public:
+  // What a token of a completion is about.
+  enum class Kind : std::uint8_t { kCollective = 1, kPoint, kLetterIn, kLetterOut };
+  struct Done {
+    Kind kind;
+    std::uint64_t token;  // as given; the rank for letters
+    std::uint32_t rank;   // of the other end
+    std::uint64_t tag;    // the sender's
+    std::size_t bytes;
+    const Status& status;
+  };
+  struct LetterIn {
+    std::uint32_t from;
+    Bytes bytes;
+  };
+
+  Mailbox(Engine& engine, GroupId group, const Secret& secret, std::uint32_t rank)
+      : engine_(engine), group_(group), secret_(secret), rank_(rank) {}
+
+  // Once the members are known, by rank. Rank 0 hears letters of all, the others those of rank 0.
+  Status open(const std::vector<ProcessInfo>& members, std::size_t letter_bytes_max);
+  std::uint32_t rank_of(ProcessId process) const;  // UINT32_MAX: none
+  const std::vector<ProcessInfo>& members() const { return members_; }
+  std::string name_of(std::uint32_t rank) const;  // "rank 3 (host)"
+
+  // Of the collective that runs: marks its messages.
+  void set_tag(std::uint64_t tag) { tag_ = tag; }
+  Status send(std::uint32_t to, std::uint32_t channel, MemoryRef memory, std::uint64_t token) override;
+  Status receive(std::uint32_t from, std::uint32_t channel, MemoryRef memory, std::uint64_t token) override;
+  Status send_point(std::uint32_t to, MemoryRef memory, std::uint64_t token);
+  Status receive_point(std::uint32_t from, MemoryRef memory, std::uint64_t token);
+  Status send_letter(std::uint32_t to, Bytes bytes);
+  void tell(std::uint32_t to, ByteView bytes);
+  void tell_all(ByteView bytes);
+
+  // None: not one of ours.
+  std::optional<Done> sort(ProcessId peer, const Completion& completion);
+  // The letter that a kLetterIn completion is about; the next one is awaited.
+  Result<LetterIn> take_letter(const Done& done);
+
+  // Sessions this communicator has used, as health sees them.
+  std::vector<std::vector<PathView>> paths() const;
+  // Nothing of this communicator reads or writes memory afterwards.
+  void abort();
+
+ private:
+  struct Letters {
+    explicit Letters(std::size_t bytes) : buffer(bytes), region(buffer.data(), bytes) {}
+    Bytes buffer;
+    HostRegion region;
+  };
+  struct Outgoing {
+    explicit Outgoing(Bytes content) : bytes(std::move(content)), region(bytes.data(), bytes.size()) {}
+    Bytes bytes;
+    HostRegion region;
+  };
+  Session& session_with(std::uint32_t rank);
+  Status await_letter(std::uint32_t from);
+
+  Engine& engine_;
+  const GroupId group_;
+  const Secret secret_;
+  const std::uint32_t rank_;
+  std::uint64_t tag_ = 0;
+  std::vector<ProcessInfo> members_;
+  std::map<ProcessId, std::uint32_t> rank_of_;
+  std::vector<Session*> sessions_;  // [rank]; null until used. Sessions stay as long as the engine.
+  std::map<std::uint32_t, std::unique_ptr<Letters>> letters_;
+  std::map<std::uint64_t, std::unique_ptr<Outgoing>> outgoing_;
+  std::uint64_t next_outgoing_ = 0;
+};
+
+}  // namespace r2ccl

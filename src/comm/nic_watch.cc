@@ -1,0 +1,62 @@
+#include "comm/nic_watch.h"
+
+#include <algorithm>
+#include <cmath>
+
+namespace r2ccl {
+namespace {
+
+bool carries(const PathView& path) {
+  return path.state == PathState::kUp || path.state == PathState::kSuspect;
+}
+// It was there and is not: a path that never opened says nothing yet.
+bool lost(const PathView& path) {
+  return !carries(path) && path.epoch.value > 0;
+}
+
+}  // namespace
+
+std::span<const Permille> NicWatch::look(std::span<const std::vector<PathView>> sessions, Instant now) {
+  state_.resize(nics_);
+  seen_.assign(nics_, kUnseen);
+  std::vector<double> ratio(nics_, -1);
+  for (const auto& paths : sessions) {
+    double best = 0;
+    for (const PathView& path : paths) {
+      if (carries(path) && path.measured) best = std::max(best, path.rate_bytes_s);
+    }
+    for (const PathView& path : paths) {
+      if (path.nic_here.value >= nics_) continue;
+      Permille& nic = seen_[path.nic_here.value];
+      if (carries(path)) nic = kWhole;
+      if (lost(path) && nic == kUnseen) nic = 0;
+      if (carries(path) && path.measured)
+        ratio[path.nic_here.value] = std::max(ratio[path.nic_here.value], path.rate_bytes_s / best);
+    }
+  }
+  for (std::uint32_t i = 0; i < nics_; ++i) {
+    if (seen_[i] != kWhole) {
+      state_[i] = {};
+      continue;
+    }
+    if (ratio[i] >= 0) judge_rate(state_[i], ratio[i], now);
+    if (state_[i].slow) seen_[i] = state_[i].rate;
+  }
+  return seen_;
+}
+
+void NicWatch::judge_rate(Nic& nic, double ratio, Instant now) {
+  const auto rounded = static_cast<Permille>(std::max(1.0, std::round(ratio * kWhole / kStep)) * kStep);
+  const bool news = nic.slow ? ratio > kWell || rounded != nic.rate : ratio < kSlow;
+  if (!news) {
+    nic.changing = kNever;
+    return;
+  }
+  if (nic.changing == kNever) nic.changing = now;
+  if (now < nic.changing + kSlowTime) return;
+  nic.slow = ratio <= kWell;
+  nic.rate = rounded;
+  nic.changing = kNever;
+}
+
+}  // namespace r2ccl

@@ -1,0 +1,40 @@
+#pragma once
+// What one process sees of its own NICs, for the health map: lost when paths that begin there exist and none is up; slow when its
+// rate has been below half of its best sibling's, to every peer, for kSlowTime.
+
+#include <cstdint>
+#include <span>
+#include <vector>
+
+#include "base/time.h"
+#include "comm/health_map.h"
+#include "session/session.h"
+
+namespace r2ccl {
+
+class NicWatch final {
+ public:
+  static constexpr Duration kSlowTime = 1s;
+  static constexpr double kSlow = 0.5;    // of the best sibling
+  static constexpr double kWell = 0.7;    // to be believed again
+  static constexpr Permille kStep = 125;  // rates are rounded to this: small changes are no news
+
+  explicit NicWatch(std::uint32_t nics) : nics_(nics) {}
+
+  // `paths`: of one session each. Valid until the next call.
+  std::span<const Permille> look(std::span<const std::vector<PathView>> sessions, Instant now);
+
+ private:
+  struct Nic {
+    bool slow = false;
+    Permille rate = kWhole;     // while slow
+    Instant changing = kNever;  // since when the rate says otherwise
+  };
+  void judge_rate(Nic& nic, double ratio, Instant now);
+
+  const std::uint32_t nics_;
+  std::vector<Nic> state_;
+  std::vector<Permille> seen_;
+};
+
+}  // namespace r2ccl

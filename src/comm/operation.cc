@@ -1,0 +1,192 @@
+#include "comm/operation.h"
+
+#include <algorithm>
+#include <span>
+
+#include "base/assert.h"
+
+namespace r2ccl {
+namespace {
+
+// Where this rank's buffer begins in the vector of the collective, in blocks.
+bool input_is_block(CallKind kind) {
+  return kind == CallKind::kAllGather || kind == CallKind::kGather;
+}
+bool output_is_block(CallKind kind) {
+  return kind == CallKind::kReduceScatter || kind == CallKind::kScatter;
+}
+bool counts_blocks(CallKind kind) {
+  return kind != CallKind::kAllReduce && kind != CallKind::kBroadcast && kind != CallKind::kReduce;
+}
+ReduceKind kind_of(ReduceName name) {
+  return name <= ReduceName::kMin ? static_cast<ReduceKind>(name) : ReduceKind::kSum;
+}
+
+}  // namespace
+
+Collective collective_of(CallKind kind) {
+  switch (kind) {
+    case CallKind::kAllReduce:
+      return Collective::kAllReduce;
+    case CallKind::kReduceScatter:
+      return Collective::kReduceScatter;
+    case CallKind::kAllGather:
+      return Collective::kAllGather;
+    case CallKind::kBroadcast:
+      return Collective::kBroadcast;
+    case CallKind::kReduce:
+      return Collective::kReduce;
+    case CallKind::kGather:
+      return Collective::kGather;
+    case CallKind::kScatter:
+      return Collective::kScatter;
+    case CallKind::kAllToAll:
+      return Collective::kAllToAll;
+    case CallKind::kSend:
+    case CallKind::kRecv:
+      break;
+  }
+  R2CCL_ASSERT(false, "sends and receives have no schedule");
+  return {};
+}
+
+std::uint64_t vector_bytes(const Call& call, std::uint32_t size) {
+  return call.count * size_of(call.type) * (counts_blocks(call.kind) ? size : 1);
+}
+
+Operation::Operation(const Call& call, std::uint32_t rank, std::uint32_t size, std::shared_ptr<const RankPlan> plan,
+                     const Device& device, Courier& courier, Pool& pool)
+    : call_(call),
+      rank_(rank),
+      size_(size),
+      plan_(std::move(plan)),
+      device_(device),
+      courier_(courier),
+      pool_(pool),
+      input_(static_cast<const std::byte*>(call.input)),
+      output_(static_cast<std::byte*>(call.output)) {
+  prepare();
+}
+
+Operation::~Operation() {
+  execution_.reset();
+  if (borrowed_.memory) pool_.give_back(std::move(borrowed_));
+}
+
+std::uint64_t Operation::input_count() const {
+  const bool all = counts_blocks(call_.kind) && !input_is_block(call_.kind);
+  return call_.count * (all ? size_ : 1);
+}
+
+std::uint64_t Operation::output_count() const {
+  if (call_.kind == CallKind::kReduce && rank_ != call_.peer) return 0;
+  const bool all = counts_blocks(call_.kind) && !output_is_block(call_.kind);
+  return call_.count * (all ? size_ : 1);
+}
+
+void Operation::prepare() {
+  if (call_.count == 0) {
+    stage_ = Stage::kOver;
+    return;
+  }
+  const bool reduces =
+      call_.kind == CallKind::kAllReduce || call_.kind == CallKind::kReduceScatter || call_.kind == CallKind::kReduce;
+  scalar_ = call_.op.scalar;
+  const bool average = reduces && call_.op.name == ReduceName::kAvg && is_float(call_.type) && size_ > 1;
+  if (average) {
+    std::byte bits[8] = {};
+    reciprocal(size_, call_.type, bits);
+    std::copy_n(bits, sizeof bits, reinterpret_cast<std::byte*>(&scalar_));
+  }
+  if (average || (reduces && call_.op.name == ReduceName::kPreMulSum)) {
+    const bool into_output = call_.kind == CallKind::kAllReduce;  // which then is summed in place
+    add_input_pass(into_output ? output_ : borrow(input_count() * size_of(call_.type)), Pass::Kind::kScale,
+                   input_count());
+  } else if (call_.kind == CallKind::kAllToAll && input_ == output_ && size_ > 1) {
+    add_input_pass(borrow(input_count() * size_of(call_.type)), Pass::Kind::kCopy, input_count());
+  }
+}
+
+std::byte* Operation::borrow(std::uint64_t bytes) {
+  borrowed_ = pool_.take(bytes);
+  return borrowed_.memory.get();
+}
+
+void Operation::add_input_pass(std::byte* destination, Pass::Kind kind, std::uint64_t count) {
+  pass_ = Pass{kind, destination, input_, count};
+  input_ = destination;
+}
+
+// Some of the pass. False: there is none left.
+bool Operation::run_pass() {
+  if (!pass_) return false;
+  const std::uint64_t width = size_of(call_.type);
+  const std::uint64_t part = std::min<std::uint64_t>(pass_->count, Execution::kBytesPerStep / width);
+  switch (pass_->kind) {
+    case Pass::Kind::kCopy:
+      device_.copy(pass_->destination, pass_->source, part * width);
+      break;
+    case Pass::Kind::kScale:
+      device_.scale(pass_->destination, pass_->source, part, call_.type, reinterpret_cast<const std::byte*>(&scalar_));
+      break;
+    case Pass::Kind::kDivide:
+      device_.divide(pass_->destination, part, call_.type, size_);
+      break;
+  }
+  pass_->destination += part * width;
+  if (pass_->source != nullptr) pass_->source += part * width;
+  pass_->count -= part;
+  if (pass_->count == 0) pass_.reset();
+  return true;
+}
+
+void Operation::enter_run() {
+  stage_ = Stage::kRun;
+  if (size_ == 1) {
+    if (input_ != output_) pass_ = Pass{Pass::Kind::kCopy, output_, input_, output_count()};
+    return;
+  }
+  const ExecutionBuffers buffers{.input = input_,
+                                 .input_first = input_is_block(call_.kind) ? rank_ * call_.count : 0,
+                                 .output = output_,
+                                 .output_first = output_is_block(call_.kind) ? rank_ * call_.count : 0,
+                                 .count = call_.count * (counts_blocks(call_.kind) ? size_ : 1)};
+  execution_ = std::make_unique<Execution>(plan_->frame, plan_->lanes, rank_, buffers, call_.type,
+                                           kind_of(call_.op.name), device_, courier_, pool_);
+}
+
+bool Operation::step() {
+  if (run_pass()) return true;
+  switch (stage_) {
+    case Stage::kBefore:
+      enter_run();
+      return true;
+    case Stage::kRun: {
+      const bool moved = execution_ && execution_->step();
+      if (execution_ && !execution_->over()) return moved;
+      if (execution_) result_ = execution_->result();
+      const bool divides = result_ && call_.op.name == ReduceName::kAvg && !is_float(call_.type) && size_ > 1 &&
+                           (call_.kind == CallKind::kAllReduce || call_.kind == CallKind::kReduceScatter ||
+                            call_.kind == CallKind::kReduce);
+      if (divides && output_count() > 0) pass_ = Pass{Pass::Kind::kDivide, output_, nullptr, output_count()};
+      stage_ = pass_ ? Stage::kAfter : Stage::kOver;
+      return true;
+    }
+    case Stage::kAfter:
+      stage_ = Stage::kOver;
+      return true;
+    case Stage::kOver:
+      return false;
+  }
+  return false;
+}
+
+void Operation::on_completion(std::uint64_t token, const Status& status) {
+  if (execution_) execution_->on_completion(token, status);
+}
+
+std::vector<std::uint32_t> Operation::waiting_for() const {
+  return execution_ && stage_ == Stage::kRun ? execution_->waiting_for() : std::vector<std::uint32_t>{};
+}
+
+}  // namespace r2ccl

@@ -1,0 +1,81 @@
+#pragma once
+// One collective call of one rank, from the buffers the user gave to the result he asked for:
+//   kBefore  premulsum, and avg of floats: the input times a factor. AlltoAll in place: the input set aside.
+//   kRun     the schedule (executor/)
+//   kAfter   avg of integers: the output divided
+//   kOver
+// With one rank, or nothing to do, kRun is a copy.
+//
+// Ownership  Courier, device and pool are borrowed; the plan is shared. Threads: the communicator's.
+
+#include <cstdint>
+#include <memory>
+#include <optional>
+#include <vector>
+
+#include "comm/call.h"
+#include "executor/execution.h"
+#include "planner/plan.h"
+
+namespace r2ccl {
+
+// A plan as one rank runs it; made once for equal calls.
+struct RankPlan {
+  Frame frame;
+  std::vector<Lane> lanes;
+};
+
+Collective collective_of(CallKind kind);  // not of send and recv
+// Bytes of the whole vector of the collective (schedule/layout.h).
+std::uint64_t vector_bytes(const Call& call, std::uint32_t size);
+
+class Operation final {
+ public:
+  // `plan` may be null where nothing moves between ranks: one rank, or no elements.
+  Operation(const Call& call, std::uint32_t rank, std::uint32_t size, std::shared_ptr<const RankPlan> plan,
+            const Device& device, Courier& courier, Pool& pool);
+  ~Operation();
+
+  bool step();  // true: something moved
+  void on_completion(std::uint64_t token, const Status& status);
+  bool over() const { return stage_ == Stage::kOver; }
+  const Status& result() const { return result_; }
+  const Call& call() const { return call_; }
+  std::vector<std::uint32_t> waiting_for() const;
+
+ private:
+  enum class Stage : std::uint8_t { kBefore, kRun, kAfter, kOver };
+  // A pass over a buffer, some of it per step.
+  struct Pass {
+    enum class Kind : std::uint8_t { kCopy, kScale, kDivide } kind;
+    std::byte* destination;
+    const std::byte* source;
+    std::uint64_t count;
+  };
+
+  void prepare();
+  void add_input_pass(std::byte* destination, Pass::Kind kind, std::uint64_t count);
+  std::byte* borrow(std::uint64_t bytes);
+  bool run_pass();
+  void enter_run();
+  std::uint64_t input_count() const;
+  std::uint64_t output_count() const;  // of what this rank gets
+
+  const Call call_;
+  const std::uint32_t rank_;
+  const std::uint32_t size_;
+  const std::shared_ptr<const RankPlan> plan_;
+  const Device& device_;
+  Courier& courier_;
+  Pool& pool_;
+  Stage stage_ = Stage::kBefore;
+  Status result_;
+  const std::byte* input_;
+  std::byte* output_;
+  std::uint64_t scalar_ = 0;
+  std::optional<Pass> pass_;
+  Pool::Block borrowed_{};
+  std::unique_ptr<Execution> execution_;
+};
+
+}  // namespace r2ccl

@@ -1,0 +1,70 @@
+#include "comm/plans.h"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <array>
+
+namespace r2ccl {
+namespace {
+
+struct ModeRow {
+  std::string_view text;
+  Mode mode;
+  std::string_view algorithm;  // of all_reduce
+};
+constexpr auto kModes = std::to_array<ModeRow>({
+    {"off", Mode::kOff, "ring"},
+    {"repair", Mode::kRepair, "ring"},
+    {"balance", Mode::kBalance, "balance"},
+    {"r2", Mode::kR2, "r2"},
+    {"optcc", Mode::kOptcc, "optcc"},
+    {"direct", Mode::kDirect, "weighted_direct"},
+    {"trees", Mode::kTrees, "trees"},
+    {"auto", Mode::kAuto, "auto"},
+});
+
+}  // namespace
+
+Result<Mode> mode_of(const std::string& text) {
+  const auto row = std::ranges::find(kModes, text, &ModeRow::text);
+  if (row == kModes.end()) return fail(Fault::kMisuse, fmt::format("There is no mode '{}'.", text));
+  return row->mode;
+}
+
+bool replans(Mode mode) {
+  return mode != Mode::kOff && mode != Mode::kRepair;
+}
+
+void Plans::use(const Cluster& cluster, std::uint64_t version) {
+  if (version == version_) return;
+  cluster_ = cluster;
+  version_ = version;
+  kept_.clear();
+}
+
+Result<std::shared_ptr<const RankPlan>> Plans::plan_for(const Call& call) {
+  const Request request{
+      .collective = collective_of(call.kind), .bytes = vector_bytes(call, cluster_.ranks()), .root = call.peer};
+  const Key key{call.kind, request.bytes, call.peer};
+  const auto found = std::ranges::find(kept_, key, [](const auto& entry) { return entry.first; });
+  if (found != kept_.end()) return found->second;
+  Result<Plan> plan = make(request);
+  if (!plan) return std::unexpected(plan.error());
+  if (kept_.size() >= kKept) kept_.erase(kept_.begin());
+  auto made = std::make_shared<const RankPlan>(RankPlan{plan->frame, plan->lanes(rank_)});
+  return kept_.emplace_back(key, std::move(made)).second;
+}
+
+// What can not do this call, or not on this cluster, gives way to auto: alike on every rank, because it is a pure function.
+Result<Plan> Plans::make(const Request& request) const {
+  std::string_view name = "auto";
+  if (request.collective == Collective::kAllReduce) {
+    name =
+        algorithm_.empty() ? std::ranges::find(kModes, mode_, &ModeRow::mode)->algorithm : std::string_view(algorithm_);
+  }
+  Result<Plan> plan = r2ccl::plan(name, request, cluster_);
+  return plan || name == "auto" ? std::move(plan) : r2ccl::plan("auto", request, cluster_);
+}
+
+}  // namespace r2ccl

@@ -1,0 +1,49 @@
+#pragma once
+// Which plan a call gets: a pure function of call, cluster and mode, with a memory for equal calls.
+
+#include <cstdint>
+#include <memory>
+#include <string>
+#include <tuple>
+#include <vector>
+
+#include "comm/call.h"
+#include "comm/operation.h"
+#include "topology/cluster.h"
+
+namespace r2ccl {
+
+// R2CCL_MODE. kOff and kRepair never re-plan: the ring of the healthy cluster goes on, over what the sessions have left.
+//   off      ring; no plan for failures (sessions still repair: bytes are never given up)
+//   repair   the same
+//   balance  ring by surviving bandwidth
+//   r2, optcc, direct, trees   that algorithm for all_reduce where it applies, else as auto
+//   auto     the cheapest by the cost model
+enum class Mode : std::uint8_t { kOff, kRepair, kBalance, kR2, kOptcc, kDirect, kTrees, kAuto };
+Result<Mode> mode_of(const std::string& text);
+bool replans(Mode mode);
+
+class Plans final {
+ public:
+  static constexpr std::size_t kKept = 64;
+
+  Plans(Mode mode, std::string algorithm, std::uint32_t rank)
+      : mode_(mode), algorithm_(std::move(algorithm)), rank_(rank) {}
+
+  // Forgets what it knows when the cluster changes.
+  void use(const Cluster& cluster, std::uint64_t version);
+  Result<std::shared_ptr<const RankPlan>> plan_for(const Call& call);
+
+ private:
+  using Key = std::tuple<CallKind, std::uint64_t, std::uint32_t>;  // kind, bytes, root
+  Result<Plan> make(const Request& request) const;
+
+  const Mode mode_;
+  const std::string algorithm_;
+  const std::uint32_t rank_;
+  Cluster cluster_;
+  std::uint64_t version_ = UINT64_MAX;
+  std::vector<std::pair<Key, std::shared_ptr<const RankPlan>>> kept_;  // oldest first
+};
+
+}  // namespace r2ccl

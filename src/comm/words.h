@@ -1,0 +1,34 @@
+#pragma once
+// What ends of a communicator say to each other besides data. Letters travel on a stream between rank 0 and each rank, in order,
+// exactly once. Words are best effort and may come twice (Engine::tell).
+
+#include <cstdint>
+#include <optional>
+#include <string>
+
+#include "base/bytes.h"
+
+namespace r2ccl {
+
+// First byte of a letter. Those below kFirst are the agreement's (agreement.h).
+enum class Letter : std::uint8_t {
+  kFirst = 16,
+  kHere = 16,     // to rank 0: this rank has joined
+  kGo = 17,       // from rank 0: all have
+  kDone = 18,     // to rank 0: this rank takes no more calls and has finished all
+  kAllDone = 19,  // from rank 0: all have
+};
+
+// kFailed: the communicator ended there; `text` says why. kAsk: "I wait for you in collective `number`, which is `text` to me."
+struct Word {
+  enum class Kind : std::uint8_t { kFailed = 1, kAsk = 2 } kind{};
+  std::uint64_t number = 0;
+  std::uint64_t signature = 0;
+  std::string text;
+};
+inline constexpr std::size_t kWordTextMax = 1024;
+
+Bytes encode(const Word& word);                  // text beyond its limit is cut
+std::optional<Word> parse_word(ByteView bytes);  // strict; text that is not printable comes out as '?'
+
+}  // namespace r2ccl

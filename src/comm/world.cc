@@ -1,0 +1,226 @@
+#include "comm/world.h"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <map>
+#include <mutex>
+#include <utility>
+
+#include "device/cpu/cpu_device.h"
+#include "env/secret.h"
+#include "runtime/threads/process.h"
+
+namespace r2ccl {
+namespace {
+
+// A key for places that everybody knows: whoever can reach them may join, unless a secret was set.
+Secret secret_of(const std::string& text) {
+  return keyed_proof(Secret{}, std::as_bytes(std::span(text)));
+}
+
+}  // namespace
+
+// What communicators of a process share; it goes with the last of them.
+struct World::Impl {
+  explicit Impl(const Settings& values) : settings(values) {}
+
+  const Settings settings;
+  const CpuDevice device;
+  std::mutex mutex;  // guards what follows
+  std::vector<std::shared_ptr<Process>> endpoints;
+  std::map<Secret, std::uint32_t> local_ranks;  // that joined so far, by job
+
+  Result<std::shared_ptr<Process>> endpoint(std::size_t number) {
+    const std::lock_guard lock(mutex);
+    while (endpoints.size() <= number) {
+      auto made = Process::create(settings, {});
+      if (!made) return std::unexpected(made.error());
+      endpoints.push_back(std::move(*made));
+    }
+    return endpoints[number];
+  }
+};
+
+struct Comm::Impl {
+  std::shared_ptr<World::Impl> world;
+  std::shared_ptr<Process> process;
+  std::unique_ptr<Communicator> communicator;  // touched with the engine held only
+
+  Driver& driver() { return process->driver(); }
+  Instant now() { return process->clock().now(); }
+};
+
+Comm::Comm(std::unique_ptr<Impl> impl) : impl_(std::move(impl)) {}
+
+Comm::~Comm() {
+  impl_->driver().with_engine([&](Engine&) { impl_->communicator.reset(); });
+}
+
+std::uint32_t Comm::rank() const {
+  return impl_->communicator->rank();
+}
+std::uint32_t Comm::size() const {
+  return impl_->communicator->size();
+}
+
+CommState Comm::state() {
+  CommState state{};
+  impl_->driver().with_engine([&](Engine&) { state = impl_->communicator->state(); });
+  return state;
+}
+
+Error Comm::error() {
+  Error error{Fault::kBug, ""};
+  impl_->driver().with_engine([&](Engine&) { error = impl_->communicator->error(); });
+  return error;
+}
+
+Status Comm::wait_joined() {
+  const auto settled = [&](Engine&) { return impl_->communicator->state() != CommState::kJoining; };
+  if (!impl_->driver().wait_until(settled, impl_->now() + World::kJoinMax)) {
+    return fail(Fault::kPeerDown,
+                fmt::format("Not all {} ranks have joined within {:.0f} s.", size(), to_seconds(World::kJoinMax)));
+  }
+  return state() == CommState::kFailed ? std::unexpected(error()) : Status{};
+}
+
+Result<TicketPtr> Comm::submit(std::vector<Call> calls) {
+  for (const Call& call : calls) {
+    if (const Status status = validate(call, rank(), size()); !status) return std::unexpected(status.error());
+  }
+  Result<TicketPtr> ticket;
+  impl_->driver().with_engine([&](Engine&) { ticket = impl_->communicator->submit(std::move(calls)); });
+  return ticket;
+}
+
+bool Comm::done(const TicketPtr& ticket) {
+  bool done = false;
+  impl_->driver().with_engine([&](Engine&) { done = ticket->done; });
+  return done;
+}
+
+bool Comm::wait_for(const TicketPtr& ticket, Duration most) {
+  return impl_->driver().wait_until([&](Engine&) { return ticket->done; }, impl_->now() + most);
+}
+
+Status Comm::wait(const TicketPtr& ticket) {
+  impl_->driver().wait_until([&](Engine&) { return ticket->done; }, kNever);
+  return ticket->result;
+}
+
+// Submitting from inside the condition saves a turn of the engine.
+Status Comm::run(const Call& call) {
+  if (const Status status = validate(call, rank(), size()); !status) return status;
+  Result<TicketPtr> ticket;
+  impl_->driver().wait_until(
+      [&](Engine&) {
+        if (ticket && !*ticket) ticket = impl_->communicator->submit({call});
+        return !ticket || (*ticket)->done;
+      },
+      kNever);
+  return ticket ? (*ticket)->result : std::unexpected(ticket.error());
+}
+
+PlanInUse Comm::plan_in_use() {
+  PlanInUse plan;
+  impl_->driver().with_engine([&](Engine&) { plan = impl_->communicator->plan_in_use(); });
+  return plan;
+}
+
+Status Comm::finalize() {
+  impl_->driver().with_engine([&](Engine&) { impl_->communicator->finish(); });
+  const auto over = [&](Engine&) {
+    const CommState now = impl_->communicator->state();
+    return now == CommState::kFinished || now == CommState::kFailed;
+  };
+  impl_->driver().wait_until(over, kNever);
+  return state() == CommState::kFailed ? std::unexpected(error()) : Status{};
+}
+
+void Comm::abort(const std::string& why) {
+  impl_->driver().with_engine([&](Engine&) { impl_->communicator->abort(why); });
+}
+
+std::vector<Comm::NicView> Comm::nics() {
+  std::vector<NicView> views;
+  impl_->driver().with_engine([&](Engine& engine) {
+    for (const ProcessInfo::Port& port : engine.self().ports) {
+      NicView view{port.nic, port.name, "idle", 0};
+      for (const ProcessInfo& other : engine.roster()) {
+        const Session* session = engine.find_session(other.process);
+        if (session == nullptr) continue;
+        for (const PathView& path : session->paths()) {
+          if (path.nic_here != port.nic) continue;
+          if (view.state == "idle" || path.state == PathState::kUp) view.state = to_text(path.state);
+          view.rate_bytes_s = std::max(view.rate_bytes_s, path.rate_bytes_s);
+        }
+      }
+      views.push_back(std::move(view));
+    }
+  });
+  return views;
+}
+
+World::World(const Settings& settings) : impl_(std::make_shared<Impl>(settings)) {}
+World::~World() = default;
+
+const Settings& World::settings() const {
+  return impl_->settings;
+}
+
+Result<UniqueId> World::make_id() {
+  auto endpoint = impl_->endpoint(0);
+  if (!endpoint) return std::unexpected(endpoint.error());
+  Result<UniqueId> id = fail(Fault::kBug, "not asked yet");
+  (*endpoint)->driver().with_engine([&](Engine& engine) { id = engine.host(0); });
+  return id;
+}
+
+Result<UniqueId> World::fixed_id(const Address& where, bool host) {
+  UniqueId id;
+  id.secret = secret_of(impl_->settings.secret + to_text(where));
+  id.root = {where};
+  if (!host) return id;
+  auto endpoint = impl_->endpoint(0);
+  if (!endpoint) return std::unexpected(endpoint.error());
+  Result<UniqueId> hosted = fail(Fault::kBug, "not asked yet");
+  (*endpoint)->driver().with_engine([&](Engine& engine) { hosted = engine.host(0, where.port, &id.secret); });
+  return hosted ? Result<UniqueId>(id) : hosted;
+}
+
+Result<std::shared_ptr<Comm>> World::join(const UniqueId& id, std::uint32_t rank, std::uint32_t size,
+                                          const CommConfig& config) {
+  if (size == 0 || rank >= size)
+    return fail(Fault::kMisuse, fmt::format("Rank {} is not one of {} ranks.", rank, size));
+  std::uint32_t local = 0;
+  {
+    const std::lock_guard lock(impl_->mutex);
+    local = impl_->local_ranks[id.secret]++;
+  }
+  auto endpoint = impl_->endpoint(local);
+  if (!endpoint) return std::unexpected(endpoint.error());
+  auto comm = std::make_unique<Comm::Impl>(impl_, *endpoint, nullptr);
+  Process& process = **endpoint;
+  process.driver().with_engine([&](Engine& engine) {
+    comm->communicator = std::make_unique<Communicator>(engine, Env{process.clock(), process.random(), process.log()},
+                                                        impl_->device, id, rank, size, config);
+  });
+  return std::shared_ptr<Comm>(new Comm(std::move(comm)));
+}
+
+Status wait_all(std::span<const Waiting> waiting) {
+  constexpr Duration kTurn =
+      100us;  // each endpoint is driven by its own thread, too; this one only must not sleep on one of them
+  if (waiting.size() == 1) return waiting[0].comm->wait(waiting[0].ticket);
+  for (bool open = true; open;) {
+    open = false;
+    for (const Waiting& one : waiting) open |= !one.comm->wait_for(one.ticket, kTurn);
+  }
+  for (const Waiting& one : waiting) {
+    if (!one.ticket->result) return one.ticket->result;
+  }
+  return {};
+}
+
+}  // namespace r2ccl

@@ -1,0 +1,102 @@
+#pragma once
+// The communicators of one operating-system process, with blocking calls: what the NCCL API and the tools stand on.
+//
+// Endpoints. Every rank a process holds of one communicator needs an endpoint of its own: an Engine with its driver thread. Endpoint
+// k serves the k-th local rank of every communicator, so a process with one rank has one endpoint, one progress thread and, to each
+// peer, one session that all its communicators share.
+//
+// Threads    Any, at the same time. A caller that waits drives its endpoint itself (runtime/threads/driver.h).
+// Failure    Everything comes back as a Result with one sentence.
+
+#include <cstdint>
+#include <functional>
+#include <memory>
+#include <span>
+#include <string>
+#include <vector>
+
+#include "base/result.h"
+#include "comm/call.h"
+#include "comm/communicator.h"
+#include "control/unique_id.h"
+#include "env/settings.h"
+#include "topology/nic.h"
+
+namespace r2ccl {
+
+class World;
+
+// One rank's end of a communicator.
+class Comm final {
+ public:
+  ~Comm();
+  Comm(const Comm&) = delete;
+  Comm& operator=(const Comm&) = delete;
+
+  std::uint32_t rank() const;
+  std::uint32_t size() const;
+  // kJoining until the others are there; kFailed with error().
+  CommState state();
+  Error error();
+  // Waits until it has joined. Bounded by World::kJoinMax, or by the peer time-out once a process was seen.
+  Status wait_joined();
+
+  // Validates and queues; the ticket is polled or waited for. All of one submit() is one group.
+  Result<TicketPtr> submit(std::vector<Call> calls);
+  bool done(const TicketPtr& ticket);
+  bool wait_for(const TicketPtr& ticket, Duration most);  // true: done
+  Status wait(const TicketPtr& ticket);
+  Status run(const Call& call);  // submit and wait
+
+  PlanInUse plan_in_use();
+  Status finalize();  // waits for everything submitted, at every rank
+  void abort(const std::string& why);
+
+  // NICs of this server as this process sees them now.
+  struct NicView {
+    NicId id;
+    std::string name;
+    std::string state;  // "up", "suspect", "down", "probation", "drained"
+    double rate_bytes_s = 0;
+  };
+  std::vector<NicView> nics();
+
+ private:
+  friend class World;
+  struct Impl;
+  explicit Comm(std::unique_ptr<Impl> impl);
+  std::unique_ptr<Impl> impl_;
+};
+
+class World final {
+ public:
+  static constexpr Duration kJoinMax = 600s;
+
+  // Nothing is opened before the first id or communicator.
+  explicit World(const Settings& settings);
+  ~World();
+
+  // A new job's id; this process hosts its root until all ranks have left.
+  Result<UniqueId> make_id();
+  // The same at a known place (NCCL_COMM_ID, MASTER_ADDR): rank 0 hosts there, all derive the same id from address and secret.
+  Result<UniqueId> fixed_id(const Address& where, bool host);
+
+  // Returns at once; see Comm::wait_joined().
+  Result<std::shared_ptr<Comm>> join(const UniqueId& id, std::uint32_t rank, std::uint32_t size,
+                                     const CommConfig& config);
+  const Settings& settings() const;
+
+ private:
+  friend class Comm;
+  struct Impl;
+  std::shared_ptr<Impl> impl_;
+};
+
+// Several at once, from one thread, also on several endpoints. The first error, if any, once all are done.
+struct Waiting {
+  std::shared_ptr<Comm> comm;
+  TicketPtr ticket;
+};
+Status wait_all(std::span<const Waiting> waiting);
+
+}  // namespace r2ccl

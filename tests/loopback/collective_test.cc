@@ -1,0 +1,148 @@
+// Collectives over real sockets between loopback addresses: healthy, under faults, with ranks that do not agree, with ranks that go.
+
+#include <gtest/gtest.h>
+
+#include <atomic>
+#include <chrono>
+#include <future>
+#include <latch>
+#include <mutex>
+#include <set>
+#include <thread>
+
+#include "tests/loopback/ranks.h"
+
+namespace r2ccl::loopback {
+namespace {
+
+RanksPlan plan_of(std::uint32_t ranks, std::uint32_t nics = 2, std::vector<std::string> faults = {}) {
+  RanksPlan plan;
+  plan.ranks = ranks;
+  plan.nics = nics;
+  plan.faults = std::move(faults);
+  return plan;
+}
+
+// Exact in float32 for a few ranks.
+float value_of(std::uint32_t rank, std::size_t i) {
+  return static_cast<float>((rank + 1) * (i % 1000 + 1));
+}
+
+void all_reduce(Comm& comm, std::size_t count) {
+  std::vector<float> data(count);
+  for (std::size_t i = 0; i < count; ++i) data[i] = value_of(comm.rank(), i);
+  const Status done = comm.run({.input = data.data(), .output = data.data(), .count = count});
+  ASSERT_TRUE(done) << done.error().what;
+  const auto ranks = comm.size();
+  for (std::size_t i = 0; i < count; ++i) ASSERT_EQ(data[i], value_of(ranks * (ranks + 1) / 2 - 1, i)) << i;
+}
+
+TEST(Collective, AllReduceOfAllSizes) {
+  for (const std::uint32_t ranks : {1u, 2u, 3u, 4u}) {
+    run_ranks(plan_of(ranks), [&](Comm& comm, World&) {
+      for (const std::size_t count : {0u, 1u, 7u, 1000u, 100'000u, 3'000'000u}) all_reduce(comm, count);
+    });
+  }
+}
+
+TEST(Collective, RanksOfOneServerShareItsNics) {
+  RanksPlan plan = plan_of(4);
+  plan.per_server = 2;
+  run_ranks(plan, [](Comm& comm, World&) { all_reduce(comm, 500'000); });
+}
+
+TEST(Collective, CompletesWhenANicDiesInsideAndReplansAfterwards) {
+  std::mutex mutex;
+  std::set<std::string> maps;  // of the last operations, by rank
+  run_ranks(plan_of(3, 3, {"at=300ms server=1 nic=1 kind=down"}), [&](Comm& comm, World&) {
+    const auto begin = std::chrono::steady_clock::now();
+    std::uint64_t version = 0;
+    while (version == 0 && std::chrono::steady_clock::now() < begin + std::chrono::seconds(20)) {
+      all_reduce(comm, 400'000);
+      version = comm.plan_in_use().health_version;
+      // All stop after the same operation: the version is the same on all ranks for one operation.
+    }
+    EXPECT_EQ(version, 1u);
+    const std::lock_guard lock(mutex);
+    maps.insert(std::to_string(version) + " " + std::to_string(comm.plan_in_use().operation));
+  });
+  EXPECT_EQ(maps.size(), 1u) << "the new plan begins with the same operation everywhere";
+}
+
+TEST(Collective, CallsThatDifferAreNamedNotWaitedFor) {
+  std::mutex mutex;
+  std::vector<std::string> errors;
+  const auto note = [&](const Status& status) {
+    const std::lock_guard lock(mutex);
+    errors.push_back(status ? "no error" : status.error().what);
+  };
+  run_ranks(
+      plan_of(2),
+      [&](Comm& comm, World&) {
+        std::vector<float> data(1000);
+        note(comm.run({.input = data.data(), .output = data.data(), .count = comm.rank() == 0 ? 1000u : 900u}));
+      },
+      false);
+  run_ranks(
+      plan_of(2),
+      [&](Comm& comm, World&) {  // both wait for the other: no message would ever tell
+        std::vector<float> data(1000);
+        note(comm.run({.kind = CallKind::kBroadcast,
+                       .input = data.data(),
+                       .output = data.data(),
+                       .count = 1000,
+                       .peer = 1 - comm.rank()}));
+      },
+      false);
+  ASSERT_EQ(errors.size(), 4u);
+  for (const std::string& error : errors) EXPECT_NE(error.find("differs: rank"), std::string::npos) << error;
+  EXPECT_NE(errors[0].find("AllReduce of 1000 float"), std::string::npos) << errors[0];
+  EXPECT_NE(errors[0].find("AllReduce of 900 float"), std::string::npos) << errors[0];
+}
+
+TEST(Collective, AbortEndsEveryRank) {
+  std::latch waiting(3);
+  run_ranks(
+      plan_of(3),
+      [&](Comm& comm, World&) {
+        all_reduce(comm, 1000);
+        if (comm.rank() == 1) {
+          waiting.arrive_and_wait();
+          comm.abort("The operator said so.");
+          return;
+        }
+        std::vector<float> data(1000);
+        auto ticket = comm.submit({{.input = data.data(), .output = data.data(), .count = 1000}});
+        ASSERT_TRUE(ticket);
+        waiting.arrive_and_wait();
+        const Status done = comm.wait(*ticket);
+        ASSERT_FALSE(done);
+        EXPECT_EQ(done.error().what, "The operator said so.");
+      },
+      false);
+}
+
+TEST(Collective, CommunicatorsShareSessionsAndDoNotDisturbEachOther) {
+  constexpr int kComms = 10;
+  std::array<std::promise<UniqueId>, kComms> made;
+  std::array<std::shared_future<UniqueId>, kComms> ids;
+  for (int i = 0; i < kComms; ++i) ids[i] = made[i].get_future();
+  run_ranks(plan_of(3, 2, {"at=50ms server=2 nic=0 kind=reset"}), [&](Comm& first, World& world) {
+    std::vector<std::thread> threads;
+    for (int i = 0; i < kComms; ++i) {
+      threads.emplace_back([&, i] {
+        const std::uint32_t rank = (first.rank() + i) % 3;
+        if (rank == 0) made[i].set_value(world.make_id().value());
+        auto comm = world.join(ids[i].get(), rank, 3, {}).value();
+        ASSERT_TRUE(comm->wait_joined());
+        for (int round = 0; round < 20; ++round) all_reduce(*comm, 1 + 10'000 * (round % 5));
+        ASSERT_TRUE(comm->finalize());
+      });
+    }
+    for (int round = 0; round < 20; ++round) all_reduce(first, 20'000);
+    for (std::thread& thread : threads) thread.join();
+  });
+}
+
+}  // namespace
+}  // namespace r2ccl::loopback
