@@ -1,0 +1,28 @@
+#pragma once
+// Groups: what a thread has asked for between ncclGroupStart() and the outermost ncclGroupEnd(). A call outside a group is a
+// group of one.
+
+#include <functional>
+#include <memory>
+#include <vector>
+
+#include "api/job.h"
+#include "api/launch.h"
+#include "api/outcome.h"
+
+namespace r2ccl::api {
+
+// Runs `body` within the group of this thread, or as one of its own. A failure fails the whole group: nothing of it begins, and its end
+// answers with the first failure.
+Outcome in_group(const std::function<Outcome()>& body);
+
+// From inside in_group().
+void add_operation(Operation operation);
+void add_job(std::unique_ptr<Job> job);
+
+Outcome group_start();
+Outcome group_end();
+// Ends it without beginning anything.
+Outcome group_cancel();
+
+}  // namespace r2ccl::api
