@@ -77,13 +77,14 @@ struct Communicator::Impl {
   Error error{Fault::kBug, ""};
   Instant now{};
   Instant refused_since = kNever;
+  bool acted = false;         // something was given to the sessions that has to leave
   bool open = false;          // the members are known
   std::uint32_t missing = 0;  // rank 0: ranks whose kHere, later whose kDone, has not come
   bool done_sent = false;
   bool all_done = false;
   std::uint32_t farewells = 0;  // rank 0: members that have let go
   Instant reason_until = kNever;
-  std::string fallback_reason;
+  Error without_reason{Fault::kBug, ""};
 
   Placement placement;
   std::optional<Agreement> agreement;
@@ -136,6 +137,7 @@ struct Communicator::Impl {
 
   void post(std::uint32_t to, Letter letter) { post(to, Bytes{static_cast<std::byte>(letter)}); }
   void post(std::uint32_t to, Bytes bytes) {
+    acted = true;
     if (const Status status = mailbox.send_letter(to, std::move(bytes)); !status) give_up(status.error());
   }
   void post_all(Letter letter) {
@@ -301,7 +303,7 @@ struct Communicator::Impl {
     if (why.fault == Fault::kMisuse && done.kind == Mailbox::Kind::kCollective && running)
       return on_mismatch(done.rank);
     if (why.fault != Fault::kAborted) return give_up({why.fault, name_in(why.what, done.rank)});
-    expect_reason(fmt::format("{} has ended the communicator.", mailbox.name_of(done.rank)));
+    expect_reason({Fault::kAborted, fmt::format("{} has ended the communicator.", mailbox.name_of(done.rank))});
   }
 
   // Sessions know other processes by the rank they had when they first met.
@@ -310,17 +312,17 @@ struct Communicator::Impl {
     return what.starts_with(name) ? what : fmt::format("{}: {}", name, what);
   }
 
-  void expect_reason(std::string otherwise) {
+  void expect_reason(Error otherwise) {
     if (reason_until != kNever) return;
     reason_until = now + kReasonWithin;
-    fallback_reason = std::move(otherwise);
+    without_reason = std::move(otherwise);
   }
 
   // Its message belongs to another call than ours. It is asked, so that both calls can be named.
   void on_mismatch(std::uint32_t other) {
     mailbox.tell(other, encode({Word::Kind::kAsk, number, past.back().signature, past.back().text}));
-    expect_reason(fmt::format("{} made another call as collective {} than this rank's {}.", mailbox.name_of(other),
-                              number, past.back().text));
+    expect_reason({Fault::kMisuse, fmt::format("{} made another call as collective {} than this rank's {}.",
+                                               mailbox.name_of(other), number, past.back().text)});
   }
 
   void on_word(ProcessId from, ByteView bytes) {
@@ -355,7 +357,6 @@ struct Communicator::Impl {
     turn.merge(agreement->step(now));
     for (Agreement::Out& out : agreement->take_out()) {
       post(out.to, std::move(out.bytes));
-      turn.moved = true;
     }
   }
 
@@ -375,6 +376,7 @@ struct Communicator::Impl {
   }
 
   void end(CommState final_state) {
+    acted = true;
     mailbox.abort();
     running.reset();
     state = final_state;
@@ -398,18 +400,22 @@ struct Communicator::Impl {
   Turn step(Instant at) {
     now = at;
     Turn turn;
-    if (state == CommState::kFailed || state == CommState::kFinished) return turn;
+    if (state != CommState::kFailed && state != CommState::kFinished) run(turn);
+    turn.moved |= std::exchange(acted, false);
+    return turn;
+  }
+
+  void run(Turn& turn) {
     if (state == CommState::kJoining) step_joining(turn);
     if (open && state != CommState::kFailed) agree(turn);
     if (reason_until != kNever) {
-      if (now >= reason_until) give_up({Fault::kMisuse, fallback_reason});
+      if (now >= reason_until) give_up(without_reason);
       turn.merge({false, reason_until});
     } else if (!queue.empty() && state != CommState::kFailed) {
       turn.moved |= step_batch();
       ask(turn);
     }
     if (state == CommState::kFinishing) step_finishing();
-    return turn;
   }
 };
 
@@ -432,6 +438,9 @@ const Error& Communicator::error() const {
 }
 const PlanInUse& Communicator::plan_in_use() const {
   return impl_->in_use;
+}
+const HealthMap* Communicator::health_map() const {
+  return impl_->agreement ? &impl_->agreement->map() : nullptr;
 }
 std::vector<std::uint32_t> Communicator::waiting_for() const {
   return impl_->running ? impl_->running->waiting_for() : std::vector<std::uint32_t>{};

@@ -182,6 +182,8 @@ void Driver::progress(Hold& hold) {
   Wait wait{.since = clock_.now()};
   for (;;) {
     const Instant now = clock_.now();
+    if (caller_drives_)
+      wake_sleeper();  // what ended the sleep of this thread may have been meant for the caller, who sleeps on
     if (stop_ || caller_drives_ || now < last_driven() + config_.resume) return;
     const Turn turn = step_engine(now);
     pause(hold, turn, now, wait, kNever);

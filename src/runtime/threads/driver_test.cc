@@ -128,6 +128,21 @@ TEST(Driver, SleepingProgressThreadHoldsNobodyUpAndIsWoken) {
   bench.driver.with_engine([&](Engine&) { EXPECT_GT(bench.provider.steps, before); });
 }
 
+TEST(Driver, WakeUpThatTheProgressThreadTakesReachesTheCallerToo) {
+  for (int round = 0; round < 20; ++round) {
+    Bench bench;
+    bench.driver.start();
+    bench.waiter.await_waits(1);
+    std::atomic<bool> news = false;
+    std::thread caller(
+        [&] { EXPECT_TRUE(bench.driver.wait_until([&](Engine&) { return news.load(); }, bench.far())); });
+    bench.waiter.await_waits(2);  // both sleep; one of them takes what comes now
+    news = true;
+    bench.waiter.wake();
+    caller.join();
+  }
+}
+
 TEST(Driver, StopEndsASleepingAndAParkedProgressThread) {
   Bench bench;
   bench.driver.start();
