@@ -54,7 +54,7 @@ ncclResult_t r2cclCommNicInfo(ncclComm_t comm, int index, r2cclNicInfo_t* info);
 typedef void (*r2cclFailoverCallback_t)(const r2cclNicInfo_t* nic, void* context);
 ncclResult_t r2cclCommOnFailover(ncclComm_t comm, r2cclFailoverCallback_t callback, void* context);
 
-// Takes a NIC out of use without an error, for maintenance, and back.
+// Takes a NIC of this process out of use without an error, for maintenance, and back.
 ncclResult_t r2cclCommDrain(ncclComm_t comm, uint32_t nic);
 ncclResult_t r2cclCommUndrain(ncclComm_t comm, uint32_t nic);
 

@@ -359,7 +359,13 @@ TEST(Api, WhatHostMemoryCanNotDoIsRefusedWithASentence) {
   char buffer[16];
   EXPECT_EQ(ncclCommWindowRegister(ranks.comms[0], buffer, 16, &window, 0), ncclInvalidUsage);
   EXPECT_NE(last_error().find("ncclCommWindowRegister"), std::string::npos);
-  EXPECT_EQ(r2cclCommDrain(ranks.comms[0], 0), ncclInvalidUsage);
+}
+
+TEST(Api, NicsAreDrainedByTheirNumber) {
+  Ranks ranks(1);
+  EXPECT_EQ(r2cclCommDrain(ranks.comms[0], 0), ncclSuccess);
+  EXPECT_EQ(r2cclCommUndrain(ranks.comms[0], 0), ncclSuccess);
+  EXPECT_EQ(r2cclCommDrain(ranks.comms[0], 7), ncclInvalidArgument);
 }
 
 }  // namespace

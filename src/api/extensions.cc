@@ -1,7 +1,9 @@
 // NICs, failover and statistics of r2ccl.h.
 
 #include <fmt/format.h>
+
 #include <r2ccl.h>
+#include <algorithm>
 
 #include "api/arguments.h"
 #include "api/entry.h"
@@ -63,4 +65,26 @@ extern "C" ncclResult_t r2cclCommStats(ncclComm_t comm, r2cclStats_t* stats) {
     member.fill(*stats);
     return {};
   });
+}
+
+namespace {
+
+ncclResult_t set_drained(const char* name, ncclComm_t comm, std::uint32_t nic, bool on) {
+  return with_member(name, comm, [&](Member& member) -> Outcome {
+    const auto nics = member.comm()->nics();
+    const auto known = std::ranges::find(nics, nic, [](const r2ccl::Comm::NicView& view) { return view.id.value; });
+    if (known == nics.end()) return invalid_argument(fmt::format("{}: there is no NIC {}", name, nic));
+    member.comm()->drain(known->id, on);
+    return {};
+  });
+}
+
+}  // namespace
+
+extern "C" ncclResult_t r2cclCommDrain(ncclComm_t comm, uint32_t nic) {
+  return set_drained("r2cclCommDrain", comm, nic, true);
+}
+
+extern "C" ncclResult_t r2cclCommUndrain(ncclComm_t comm, uint32_t nic) {
+  return set_drained("r2cclCommUndrain", comm, nic, false);
 }

@@ -197,6 +197,10 @@ void Comm::abort(const std::string& why) {
   impl_->job->broken = why;
   changed.notify_all();
 }
+void Comm::drain(NicId, bool on) {
+  const std::lock_guard lock(mutex);
+  nic_state = on ? "drained" : "up";
+}
 std::vector<Comm::NicView> Comm::nics() {
   const std::lock_guard lock(mutex);
   return {{NicId{0}, "eth0", nic_state, 1e9}};

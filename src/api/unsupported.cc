@@ -15,7 +15,6 @@ ncclResult_t refuse(const char* name, const char* why) {
 }
 constexpr const char* kNoDevice = "kernels can not reach the network of a communicator on host memory";
 constexpr const char* kNoWindow = "windows need device memory that peers can reach";
-constexpr const char* kNoDrain = "not available in this version";
 
 }  // namespace
 }  // namespace r2ccl::api
@@ -94,12 +93,4 @@ R2CCL_ENTRY(int, ncclTeamRankToWorld, ncclComm_t, ncclTeam, int) {
 R2CCL_ENTRY(int, ncclTeamRankToLsa, ncclComm_t, ncclTeam, int) {
   refuse("ncclTeamRankToLsa", kNoDevice);
   return -1;
-}
-
-extern "C" ncclResult_t r2cclCommDrain(ncclComm_t, uint32_t) {
-  return refuse("r2cclCommDrain", kNoDrain);
-}
-
-extern "C" ncclResult_t r2cclCommUndrain(ncclComm_t, uint32_t) {
-  return refuse("r2cclCommUndrain", kNoDrain);
 }

@@ -124,6 +124,7 @@ struct Communicator::Impl {
   void open_members() {
     open = true;
     placement = place(engine.roster(key), config.costs.unknown_rate);
+    plans.set_healthy(cluster_of(placement, all_healthy(placement), config.fabric, config.costs));
     agreement.emplace(rank, size, placement);
     watch.emplace(placement.nics);
     const Status status = mailbox.open(engine.roster(key), 64 + placement.nic_rate.size() * sizeof(Permille));
@@ -138,7 +139,7 @@ struct Communicator::Impl {
   void post(std::uint32_t to, Letter letter) { post(to, Bytes{static_cast<std::byte>(letter)}); }
   void post(std::uint32_t to, Bytes bytes) {
     acted = true;
-    if (const Status status = mailbox.send_letter(to, std::move(bytes)); !status) give_up(status.error());
+    if (const Status status = mailbox.send_letter(to, std::move(bytes)); !status) stop(status.error());
   }
   void post_all(Letter letter) {
     for (std::uint32_t to = 1; to < size; ++to) post(to, letter);
@@ -190,7 +191,7 @@ struct Communicator::Impl {
     }
     moved |= batch.points->step();
     if (!batch.points->result()) {
-      give_up(batch.points->result().error());
+      stop(batch.points->result().error());
       return true;
     }
     while (batch.next < batch.calls.size() && is_point_to_point(batch.calls[batch.next].kind)) ++batch.next;
@@ -234,7 +235,7 @@ struct Communicator::Impl {
     for (std::size_t i = 0; i < kStepsPerTurn && !running->over() && running->step(); ++i) moved = true;
     if (!running->over()) return moved;
     if (!running->result()) {
-      give_up(running->result().error());
+      stop(running->result().error());
       return true;
     }
     running.reset();
@@ -285,9 +286,10 @@ struct Communicator::Impl {
         if (!queue.empty() && queue.front().points) queue.front().points->on_completion(*done);
         return;
       case Mailbox::Kind::kLetterIn: {
-        auto letter = mailbox.take_letter(*done);
-        if (!letter) return give_up(letter.error());
-        return on_letter(letter->from, letter->bytes);
+        const auto letter = mailbox.take_letter(*done);
+        on_letter(letter.from, letter.bytes);
+        if (!letter.next) on_failed({done->kind, done->token, done->rank, 0, 0, letter.next});
+        return;
       }
       case Mailbox::Kind::kLetterOut:
         return;
@@ -297,7 +299,7 @@ struct Communicator::Impl {
   void on_failed(const Mailbox::Done& done) {
     const Error& why = done.status.error();
     if (why.fault == Fault::kAborted && all_done) {
-      ++farewells;
+      if (done.kind == Mailbox::Kind::kLetterIn) ++farewells;  // one is awaited from each
       return;
     }
     if (why.fault == Fault::kMisuse && done.kind == Mailbox::Kind::kCollective && running)
@@ -310,6 +312,12 @@ struct Communicator::Impl {
   std::string name_in(const std::string& what, std::uint32_t other) const {
     const std::string name = mailbox.name_of(other);
     return what.starts_with(name) ? what : fmt::format("{}: {}", name, what);
+  }
+
+  // Nothing more can be given to a session.
+  void stop(const Error& why) {
+    if (why.fault != Fault::kAborted) return give_up(why);
+    if (!all_done) expect_reason(why);
   }
 
   void expect_reason(Error otherwise) {

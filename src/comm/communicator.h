@@ -38,8 +38,8 @@ struct CallTicket {
 using TicketPtr = std::shared_ptr<CallTicket>;
 
 struct CommConfig {
-  std::string mode = "auto";  // R2CCL_MODE
-  std::string algorithm;      // empty: as the mode says; else one by name, where it applies
+  std::string mode;       // comm/plans.h; empty: auto, or in a World as its settings say
+  std::string algorithm;  // empty: as the mode says; else one by name, where it applies
   Fabric fabric = Fabric::kRouted;
   LinkCosts costs{};
 };
@@ -64,6 +64,8 @@ class Communicator final : public EngineTask {
   CommState state() const;
   const Error& error() const;  // of kFailed
   const PlanInUse& plan_in_use() const;
+  // That the last collective used, or the next one will if none has begun; null before the members are known.
+  const HealthMap* health_map() const;
   // Ranks the running call waits for; empty when it gets on.
   std::vector<std::uint32_t> waiting_for() const;
 

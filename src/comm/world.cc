@@ -7,6 +7,7 @@
 #include <mutex>
 #include <utility>
 
+#include "comm/plans.h"
 #include "device/cpu/cpu_device.h"
 #include "env/secret.h"
 #include "runtime/threads/process.h"
@@ -162,6 +163,15 @@ std::vector<Comm::NicView> Comm::nics() {
   return views;
 }
 
+void Comm::drain(NicId nic, bool on) {
+  impl_->driver().with_engine(
+      [&](Engine& engine) { on ? engine.drain(nic, impl_->now()) : engine.undrain(nic, impl_->now()); });
+}
+
+void Comm::inspect(const std::function<void(const Engine&, Telemetry&)>& look) {
+  impl_->driver().with_engine([&](Engine& engine) { look(engine, impl_->process->telemetry()); });
+}
+
 World::World(const Settings& settings) : impl_(std::make_shared<Impl>(settings)) {}
 World::~World() = default;
 
@@ -193,6 +203,11 @@ Result<std::shared_ptr<Comm>> World::join(const UniqueId& id, std::uint32_t rank
                                           const CommConfig& config) {
   if (size == 0 || rank >= size)
     return fail(Fault::kMisuse, fmt::format("Rank {} is not one of {} ranks.", rank, size));
+  CommConfig whole = config;
+  if (whole.mode.empty()) whole.mode = impl_->settings.mode;
+  if (whole.algorithm.empty()) whole.algorithm = impl_->settings.algorithm;
+  whole.fabric = impl_->settings.fabric == "rails" ? Fabric::kRails : Fabric::kRouted;
+  if (const auto mode = mode_of(whole.mode); !mode) return std::unexpected(mode.error());
   std::uint32_t local = 0;
   {
     const std::lock_guard lock(impl_->mutex);
@@ -204,7 +219,7 @@ Result<std::shared_ptr<Comm>> World::join(const UniqueId& id, std::uint32_t rank
   Process& process = **endpoint;
   process.driver().with_engine([&](Engine& engine) {
     comm->communicator = std::make_unique<Communicator>(engine, Env{process.clock(), process.random(), process.log()},
-                                                        impl_->device, id, rank, size, config);
+                                                        impl_->device, id, rank, size, whole);
   });
   return std::shared_ptr<Comm>(new Comm(std::move(comm)));
 }

@@ -60,6 +60,12 @@ class Comm final {
     double rate_bytes_s = 0;
   };
   std::vector<NicView> nics();
+  // Takes a NIC of this process out of use, losing nothing, and back.
+  void drain(NicId nic, bool on);
+
+  // For tools: looks at what the endpoint knows and has recorded, with the engine held. A listener that is set must be taken out
+  // again before it goes.
+  void inspect(const std::function<void(const Engine& engine, Telemetry& telemetry)>& look);
 
  private:
   friend class World;
