@@ -30,8 +30,8 @@ struct Options {
   std::string timeline;
 };
 
-Result<PortModel> model_of(const Options& options) {
-  for (const PortModel model : {PortModel::kMultiPort, PortModel::kFair, PortModel::kOnePort}) {
+Result<sim::PortModel> model_of(const Options& options) {
+  for (const sim::PortModel model : {sim::PortModel::kMultiPort, sim::PortModel::kFair, sim::PortModel::kOnePort}) {
     if (options.mode == to_text(model)) return model;
   }
   return fail(Fault::kMisuse,
@@ -39,14 +39,14 @@ Result<PortModel> model_of(const Options& options) {
 }
 
 // The failures as events at --at: what the flags say, against the healthy cluster.
-Result<std::vector<NicFault>> faults_at(const Options& options) {
+Result<std::vector<sim::NicFault>> faults_at(const Options& options) {
   const Result<Duration> at = parse_duration(options.at);
   if (!at) return std::unexpected(at.error());
   const Result<Cluster> healthy = healthy_cluster_of(options.cluster);
   const Result<Cluster> broken = cluster_of(options.cluster);
   if (!healthy) return std::unexpected(healthy.error());
   if (!broken) return std::unexpected(broken.error());
-  std::vector<NicFault> faults;
+  std::vector<sim::NicFault> faults;
   for (std::uint32_t server = 0; server < healthy->servers; ++server) {
     for (std::uint32_t nic = 0; nic < healthy->nics; ++nic) {
       if (broken->nic(server, nic) != healthy->nic(server, nic)) {
@@ -59,15 +59,15 @@ Result<std::vector<NicFault>> faults_at(const Options& options) {
 }
 
 Result<int> run_once(const Options& options, Console& console) {
-  const Result<PortModel> model = model_of(options);
+  const Result<sim::PortModel> model = model_of(options);
   if (!model) return std::unexpected(model.error());
   sim::EvaluateOptions how{.tuning = tuning_of(options.cluster), .timing = {.model = *model}, .clock = wall_seconds};
   if (!options.at.empty()) {
-    Result<std::vector<NicFault>> faults = faults_at(options);
+    Result<std::vector<sim::NicFault>> faults = faults_at(options);
     if (!faults) return std::unexpected(faults.error());
     how.timing.faults = std::move(*faults);
   }
-  std::vector<Occupancy> occupancy;
+  std::vector<sim::Occupancy> occupancy;
   if (!options.timeline.empty()) {
     if (options.cluster.algorithm == "all")
       return fail(Fault::kMisuse, "--timeline shows one algorithm: name it with --algo, or auto");

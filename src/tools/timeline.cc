@@ -14,13 +14,13 @@ namespace {
 
 constexpr double kMicroseconds = 1e6;
 
-std::uint32_t thread_of(const Occupancy& use) {
+std::uint32_t thread_of(const sim::Occupancy& use) {
   return use.nic * 2 + (use.outgoing ? 0 : 1);
 }
 
-void write_names(std::FILE* file, const std::vector<Occupancy>& occupancy) {
+void write_names(std::FILE* file, const std::vector<sim::Occupancy>& occupancy) {
   std::set<std::tuple<std::uint32_t, std::uint32_t, std::uint32_t, bool>> named;
-  for (const Occupancy& use : occupancy) {
+  for (const sim::Occupancy& use : occupancy) {
     if (!named.insert({use.server, thread_of(use), use.nic, use.outgoing}).second) continue;
     fmt::print(file, "{{\"ph\":\"M\",\"name\":\"process_name\",\"pid\":{},\"args\":{{\"name\":\"server {}\"}}}},\n",
                use.server, use.server);
@@ -32,7 +32,7 @@ void write_names(std::FILE* file, const std::vector<Occupancy>& occupancy) {
 
 }  // namespace
 
-Status write_timeline(const std::string& path, const std::vector<Occupancy>& occupancy) {
+Status write_timeline(const std::string& path, const std::vector<sim::Occupancy>& occupancy) {
   const std::unique_ptr<std::FILE, int (*)(std::FILE*)> file(std::fopen(path.c_str(), "w"), std::fclose);
   if (!file)
     return fail(Fault::kMisuse,
@@ -40,7 +40,7 @@ Status write_timeline(const std::string& path, const std::vector<Occupancy>& occ
   fmt::print(file.get(), "[\n");
   write_names(file.get(), occupancy);
   for (std::size_t i = 0; i < occupancy.size(); ++i) {
-    const Occupancy& use = occupancy[i];
+    const sim::Occupancy& use = occupancy[i];
     fmt::print(
         file.get(),
         "{{\"ph\":\"X\",\"name\":\"{} {}, piece {}.{}\",\"pid\":{},\"tid\":{},\"ts\":{:.3f},\"dur\":{:.3f}}}{}\n",

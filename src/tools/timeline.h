@@ -10,6 +10,6 @@
 namespace r2ccl::tools {
 
 // Replaces the file. Fails with one sentence when it can not be written.
-Status write_timeline(const std::string& path, const std::vector<Occupancy>& occupancy);
+Status write_timeline(const std::string& path, const std::vector<sim::Occupancy>& occupancy);
 
 }  // namespace r2ccl::tools

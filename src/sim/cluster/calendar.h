@@ -6,7 +6,7 @@
 #include <cstdint>
 #include <vector>
 
-namespace r2ccl {
+namespace r2ccl::sim {
 
 class Calendar final {
  public:
@@ -66,4 +66,4 @@ class Calendar final {
   std::vector<std::uint64_t> used_;  // a bit per bucket
 };
 
-}  // namespace r2ccl
+}  // namespace r2ccl::sim

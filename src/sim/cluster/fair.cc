@@ -7,7 +7,7 @@
 
 #include "sim/cluster/ports.h"
 
-namespace r2ccl {
+namespace r2ccl::sim {
 namespace {
 
 constexpr double kDoneBytes = 1e-6;
@@ -150,4 +150,4 @@ bool Fair::settle(std::vector<Arrival>& arrived) {
   return error_.empty();
 }
 
-}  // namespace r2ccl
+}  // namespace r2ccl::sim

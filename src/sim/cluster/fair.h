@@ -15,7 +15,7 @@
 #include "sim/cluster/routes.h"
 #include "sim/cluster/timing.h"
 
-namespace r2ccl {
+namespace r2ccl::sim {
 
 class Fair final {
  public:
@@ -62,4 +62,4 @@ class Fair final {
   std::string error_;
 };
 
-}  // namespace r2ccl
+}  // namespace r2ccl::sim

@@ -5,7 +5,7 @@
 #include "sim/cluster/test_schedules.h"
 #include "sim/cluster/timing.h"
 
-namespace r2ccl {
+namespace r2ccl::sim {
 namespace {
 
 constexpr std::uint64_t kGiB = std::uint64_t{1} << 30;
@@ -139,4 +139,4 @@ TEST(Faults, ASlowedNicStretchesWhatItCarries) {
 }
 
 }  // namespace
-}  // namespace r2ccl
+}  // namespace r2ccl::sim

@@ -2,11 +2,13 @@
 
 #include <algorithm>
 #include <cstdlib>
+#include <limits>
 #include <numeric>
+#include <utility>
 
 #include "base/assert.h"
 
-namespace r2ccl {
+namespace r2ccl::sim {
 namespace {
 
 // (from, to, channel) -> number, in the order of first use. Open addressing: a million look-ups per schedule are common.
@@ -75,6 +77,23 @@ std::uint32_t period_of(const Lane& lane) {
   return static_cast<std::uint32_t>(std::min<std::uint64_t>(period, lane.outer));
 }
 
+// Of the steps that are awaited, lane by lane.
+void number_ends(FlatLanes& flat) {
+  flat.end_count = 0;
+  for (std::size_t lane = 0; lane < flat.lanes.size(); ++lane) {
+    const std::size_t last = lane + 1 < flat.lanes.size() ? flat.lanes[lane + 1].first_info : flat.infos.size();
+    for (std::size_t i = flat.lanes[lane].first_info; i < last; ++i) {
+      if (flat.infos[i].ends_per_outer == 0) continue;
+      flat.infos[i].first_end = flat.end_count;
+      flat.end_count += flat.lanes[lane].outer * flat.infos[i].ends_per_outer;
+    }
+  }
+  for (FlatWait& wait : flat.waits) {
+    wait.first_end = flat.infos[wait.info].first_end;
+    wait.inner_count = flat.infos[wait.info].ends_per_outer;
+  }
+}
+
 class Flattener final {
  public:
   Flattener(const Schedule& schedule, std::uint64_t bytes) : schedule_(schedule), numbers_(flat_.connections) {
@@ -93,6 +112,7 @@ class Flattener final {
         add_phases(schedule_.lanes[rank][i], flat_.lanes[first_lane + i]);
     }
     flat_.phase_begin.push_back(static_cast<std::uint32_t>(flat_.steps.size()));
+    number_ends(flat_);
     return std::move(flat_);
   }
 
@@ -105,47 +125,73 @@ class Flattener final {
   }
 
   void add_lane(std::uint32_t rank, const Lane& lane) {
-    FlatLane flat{.rank = rank, .rail = lane.rail, .outer = lane.steps.empty() ? 0 : lane.outer, .inner = lane.inner};
+    FlatLane flat{.rank = rank, .rail = lane.rail, .outer = lane.steps.empty() ? 0 : lane.outer};
     flat.number = static_cast<std::uint32_t>(&lane - schedule_.lanes[rank].data());
     flat.first_info = static_cast<std::uint32_t>(flat_.infos.size());
     for (const Step& step : lane.steps) {
-      flat_.infos.push_back({.outer_begin = step.outer_begin, .outer_end = step.outer_end, .segment = step.segment});
+      flat_.infos.push_back({.outer_begin = step.outer_begin, .outer_end = step.outer_end});
+      flat_.segments.push_back(step.segment);
     }
     flat_.lanes.push_back(flat);
   }
 
+  // Steps of a lane that wait for the same in the same range of iterations share their waits.
   void add_waits(const std::vector<Lane>& lanes, std::uint32_t first_lane) {
     for (std::uint32_t i = 0; i < lanes.size(); ++i) {
-      for (std::uint32_t s = 0; s < lanes[i].steps.size(); ++s) {
-        const std::uint32_t info = flat_.lanes[first_lane + i].first_info + s;
-        flat_.infos[info].first_wait = static_cast<std::uint32_t>(flat_.waits.size());
-        for (const Wait& wait : lanes[i].steps[s].waits) add_wait(lanes, first_lane, wait);
-        flat_.infos[info].wait_count = static_cast<std::uint32_t>(flat_.waits.size()) - flat_.infos[info].first_wait;
+      const std::vector<Step>& steps = lanes[i].steps;
+      const std::uint32_t first_info = flat_.lanes[first_lane + i].first_info;
+      alike_.clear();
+      for (std::uint32_t s = 0; s < steps.size(); ++s) {
+        if (steps[s].waits.empty()) continue;
+        const auto same = std::find_if(alike_.begin(), alike_.end(), [&](std::uint32_t other) {
+          return steps[other].outer_begin == steps[s].outer_begin && steps[other].outer_end == steps[s].outer_end &&
+                 steps[other].waits == steps[s].waits;
+        });
+        FlatStepInfo& info = flat_.infos[first_info + s];
+        if (same != alike_.end()) {
+          info.first_wait = flat_.infos[first_info + *same].first_wait;
+          info.wait_count = flat_.infos[first_info + *same].wait_count;
+          continue;
+        }
+        alike_.push_back(s);
+        const auto first = static_cast<std::uint32_t>(flat_.waits.size());
+        for (const Wait& wait : steps[s].waits) add_wait(lanes, first_lane, wait);
+        info.first_wait = first;
+        info.wait_count = static_cast<std::uint32_t>(flat_.waits.size()) - first;
       }
     }
+  }
+
+  // False if an earlier step of this outer iteration waits for the same: then the lane is past it. One that waits for single inner
+  // iterations waits each time.
+  bool has_to_wait(const FlatStepInfo& info) {
+    if (info.wait_count == 0) return false;
+    for (std::uint32_t i = 0; i < info.wait_count; ++i) {
+      if (flat_.waits[info.first_wait + i].one_inner) return true;
+    }
+    waited_in_.resize(flat_.waits.size(), kNoIndex);
+    const auto phase = static_cast<std::uint32_t>(flat_.phase_begin.size());
+    return std::exchange(waited_in_[info.first_wait], phase) != phase;
   }
 
   void add_wait(const std::vector<Lane>& lanes, std::uint32_t first_lane, const Wait& wait) {
     R2CCL_ASSERT(wait.lane < lanes.size() && wait.step < lanes[wait.lane].steps.size(),
                  "a wait for a step that does not exist");
     const Lane& lane = lanes[wait.lane];
-    FlatStepInfo& awaited = flat_.infos[flat_.lanes[first_lane + wait.lane].first_info + wait.step];
-    const std::uint32_t inner = in_inner(lane, wait.step) ? lane.inner : 1;
+    const std::uint32_t number = flat_.lanes[first_lane + wait.lane].first_info + wait.step;
+    FlatStepInfo& awaited = flat_.infos[number];
+    const bool inside = in_inner(lane, wait.step);
+    const std::uint32_t inner = inside ? lane.inner : 1;
     if (inner == 0 || lane.outer == 0) return;
     flat_.sends_awaited |= sends(lane.steps[wait.step].kind);
-    FlatWait flat{.outer_count = lane.outer,
-                  .inner_count = wait.one_inner ? inner : 1,
-                  .outer_offset = wait.outer_offset,
-                  .inner_offset = wait.inner_offset,
-                  .one_inner = wait.one_inner && in_inner(lane, wait.step)};
-    std::uint32_t& ends = flat.one_inner ? awaited.ends_of_each : awaited.ends_of_all;
-    if (ends == kNoIndex) {
-      ends = static_cast<std::uint32_t>(flat_.iterations_of_end.size());
-      const std::size_t count = std::size_t{lane.outer} * (flat.one_inner ? inner : 1);
-      flat_.iterations_of_end.insert(flat_.iterations_of_end.end(), count, flat.one_inner ? 1 : inner);
-    }
-    flat.first_end = ends;
-    flat_.waits.push_back(flat);
+    const bool one_inner = wait.one_inner && inside;
+    awaited.ends_per_outer = one_inner ? inner : std::max(awaited.ends_per_outer, 1U);
+    awaited.iterations_per_end = inner / awaited.ends_per_outer;
+    flat_.waits.push_back({.info = number,
+                           .outer_count = lane.outer,
+                           .outer_offset = wait.outer_offset,
+                           .inner_offset = wait.inner_offset,
+                           .one_inner = one_inner});
   }
 
   void add_phases(const Lane& lane, FlatLane& flat) {
@@ -167,7 +213,7 @@ class Flattener final {
                 std::uint32_t inner) {
     const Step& step = lane.steps[number];
     const FlatStepInfo& info = flat_.infos[flat.first_info + number];
-    FlatStep out{.step = number, .inner = inner};
+    FlatStep out{.info = flat.first_info + number, .inner = inner, .awaited = info.ends_per_outer > 0};
     const bool runs = ever_in_range(step, flat, outer) &&
                       std::all_of(step.guards.begin(), step.guards.end(),
                                   [&](const Guard& g) { return g.value.at(outer, inner) == g.equals; });
@@ -175,8 +221,8 @@ class Flattener final {
       if (receives(step.kind)) out.in = numbers_.of(peer(step.from, outer, inner), flat.rank, step.channel_in);
       if (sends(step.kind)) out.out = numbers_.of(flat.rank, peer(step.to, outer, inner), step.channel_out);
     }
-    out.waits = runs && info.wait_count > 0;
-    if (out.in != kNoIndex || out.out != kNoIndex || out.waits || info.awaited()) flat_.steps.push_back(out);
+    out.waits = runs && has_to_wait(info);
+    if (out.in != kNoIndex || out.out != kNoIndex || out.waits || out.awaited) flat_.steps.push_back(out);
   }
 
   // Some outer iteration of this phase lies in the range in which the step runs.
@@ -205,41 +251,60 @@ class Flattener final {
   const Schedule& schedule_;
   FlatLanes flat_;
   ConnectionNumbers numbers_;
+  std::vector<std::uint32_t> alike_;      // scratch of add_waits()
+  std::vector<std::uint32_t> waited_in_;  // [wait] the last phase in which a step waited for it
 };
 
 }  // namespace
 
-std::uint32_t FlatWait::end_number(std::uint32_t outer, std::uint32_t inner) const {
-  const std::int64_t o = std::int64_t{outer} + outer_offset;
-  const std::int64_t i = one_inner ? std::int64_t{inner} + inner_offset : 0;
-  if (o < 0 || i < 0) return kNoIndex;
-  const auto last_outer = std::min(static_cast<std::uint32_t>(o), outer_count - 1);
-  return first_end + last_outer * inner_count + std::min(static_cast<std::uint32_t>(i), inner_count - 1);
+void stretch(FlatLanes& flat, std::uint32_t at, std::int64_t more) {
+  const auto move = [&](std::uint32_t& bound) {
+    if (bound != UINT32_MAX && bound > at) bound = static_cast<std::uint32_t>(bound + more);
+  };
+  for (FlatLane& lane : flat.lanes) move(lane.outer);
+  for (FlatStepInfo& info : flat.infos) {
+    move(info.outer_begin);
+    move(info.outer_end);
+  }
+  for (FlatWait& wait : flat.waits) move(wait.outer_count);
+  number_ends(flat);
 }
 
-RankBytes rank_bytes(const FlatLanes& flat, const Cluster& cluster) {
-  RankBytes traffic{std::vector<double>(cluster.ranks(), 0), std::vector<double>(cluster.ranks(), 0)};
+LaneTraffic traffic_of(const FlatLanes& flat, const Cluster& cluster) {
+  LaneTraffic traffic;
+  for (auto* bytes : {&traffic.out, &traffic.in, &traffic.free_out, &traffic.free_in})
+    bytes->assign(cluster.ranks(), 0);
+  double smallest = std::numeric_limits<double>::infinity();
   for (const FlatLane& lane : flat.lanes) {
-    if (lane.rail != kAnyRail) continue;
+    const std::uint32_t server = lane.rank / cluster.gpus;
     for (std::uint32_t phase = 0; phase < lane.phases; ++phase) {
+      const auto before = [&](std::uint64_t outer) {
+        return outer > phase ? (outer - phase - 1) / lane.phases + 1 : 0;
+      };
       for (std::uint32_t i = flat.phase_begin[lane.first_phase + phase];
            i < flat.phase_begin[lane.first_phase + phase + 1]; ++i) {
         const FlatStep& step = flat.steps[i];
         if (step.out == kNoIndex) continue;
-        const FlatConnection& c = flat.connections[step.out];
-        if (c.from / cluster.gpus == c.to / cluster.gpus) continue;
-        const FlatStepInfo& info = flat.infos[lane.first_info + step.step];
-        const auto before = [&](std::uint64_t outer) {
-          return outer > phase ? (outer - phase - 1) / lane.phases + 1 : 0;
-        };
+        const FlatStepInfo& info = flat.infos[step.info];
         const std::uint64_t runs =
             before(std::min(info.outer_end, lane.outer)) - before(std::min(info.outer_begin, lane.outer));
-        const double bytes = flat.bytes_of_span[step.span] * static_cast<double>(runs);
-        traffic.out[c.from] += bytes;
-        traffic.in[c.to] += bytes;
+        const std::uint32_t to = flat.connections[step.out].to;
+        if (to / cluster.gpus == server) {
+          traffic.intra_messages += runs;
+          continue;
+        }
+        const double bytes = flat.bytes_of_span[step.span];
+        smallest = std::min(smallest, bytes);
+        traffic.messages += runs;
+        traffic.out[lane.rank] += bytes * static_cast<double>(runs);
+        traffic.in[to] += bytes * static_cast<double>(runs);
+        if (lane.rail != kAnyRail) continue;
+        traffic.free_out[lane.rank] += bytes * static_cast<double>(runs);
+        traffic.free_in[to] += bytes * static_cast<double>(runs);
       }
     }
   }
+  if (traffic.messages > 0) traffic.smallest_message = smallest;
   return traffic;
 }
 
@@ -247,4 +312,4 @@ FlatLanes flatten(const Schedule& schedule, std::uint64_t bytes) {
   return Flattener(schedule, bytes).run();
 }
 
-}  // namespace r2ccl
+}  // namespace r2ccl::sim

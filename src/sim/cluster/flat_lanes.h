@@ -3,13 +3,14 @@
 // to allocate or divide per message. Iterations of the outer loop that are alike share their steps, so a 64-segment pipeline of 128
 // ranks is some 65 thousand entries and not 4 million.
 
+#include <algorithm>
 #include <cstdint>
 #include <vector>
 
 #include "schedule/schedule.h"
 #include "topology/cluster.h"
 
-namespace r2ccl {
+namespace r2ccl::sim {
 
 inline constexpr std::uint32_t kNoIndex = UINT32_MAX;
 
@@ -18,21 +19,31 @@ struct FlatStep {
   std::uint32_t in = kNoIndex;   // connection a message comes from
   std::uint32_t out = kNoIndex;  // connection a message goes to
   std::uint32_t span = 0;
-  std::uint32_t step = 0;  // number in its lane
-  std::uint32_t inner = 0;
-  bool waits = false;
+  std::uint32_t info = 0;  // in FlatLanes::infos
+  std::uint32_t inner : 30 = 0;
+  bool waits : 1 = false;
+  bool awaited : 1 = false;
 };
+static_assert(sizeof(FlatStep) == 20);
 
 struct FlatWait {
-  std::uint32_t first_end = 0;  // number of the end of the awaited step's iteration (0, 0)
+  std::uint32_t info = 0;       // of the awaited step
+  std::uint32_t first_end = 0;  // of its iteration (0, 0)
   std::uint32_t outer_count = 1;
-  std::uint32_t inner_count = 1;  // 1: one end for all inner iterations
+  std::uint32_t inner_count = 1;  // ends of one outer iteration
   std::int32_t outer_offset = 0;
   std::int32_t inner_offset = 0;
   bool one_inner = false;
 
-  // kNoIndex: nothing to wait for. Iterations behind the last are over when the last is.
-  std::uint32_t end_number(std::uint32_t outer, std::uint32_t inner) const;
+  // The first of ends() numbers. kNoIndex: nothing to wait for. Iterations behind the last are over when the last is.
+  std::uint32_t end_number(std::uint32_t outer, std::uint32_t inner) const {
+    const std::int64_t o = std::int64_t{outer} + outer_offset;
+    const std::int64_t i = one_inner ? std::int64_t{inner} + inner_offset : 0;
+    if (o < 0 || i < 0) return kNoIndex;
+    const auto last_outer = std::min(static_cast<std::uint32_t>(o), outer_count - 1);
+    return first_end + last_outer * inner_count + std::min(static_cast<std::uint32_t>(i), inner_count - 1);
+  }
+  std::uint32_t ends() const { return one_inner ? 1 : inner_count; }
 };
 
 // What all iterations of a step have in common.
@@ -41,20 +52,17 @@ struct FlatStepInfo {
   std::uint32_t outer_end = UINT32_MAX;
   std::uint32_t first_wait = 0;
   std::uint32_t wait_count = 0;
-  // Ends that others wait for: of all inner iterations of an outer one together, and of each alone. kNoIndex: nobody waits.
-  std::uint32_t ends_of_all = kNoIndex;
-  std::uint32_t ends_of_each = kNoIndex;
-  Index segment;
-
-  bool awaited() const { return ends_of_all != kNoIndex || ends_of_each != kNoIndex; }
+  // Ends that others wait for: one for all inner iterations of an outer one or, where somebody waits for a single one, one for each.
+  std::uint32_t first_end = kNoIndex;
+  std::uint32_t ends_per_outer = 0;      // 0: nobody waits
+  std::uint32_t iterations_per_end = 0;  // how many have to be over until an end is reached
 };
 
 struct FlatLane {
   std::uint32_t rank = 0;
   std::uint32_t number = 0;  // in its rank
   std::int32_t rail = kAnyRail;
-  std::uint32_t outer = 1;
-  std::uint32_t inner = 1;
+  std::uint32_t outer = 1;        // 0: it has no steps
   std::uint32_t first_info = 0;   // of its steps
   std::uint32_t first_phase = 0;  // outer iteration i runs phase i % phases
   std::uint32_t phases = 1;
@@ -68,23 +76,32 @@ struct FlatConnection {
 struct FlatLanes {
   std::vector<FlatLane> lanes;             // rank by rank
   std::vector<FlatStepInfo> infos;         // by FlatLane::first_info + step
+  std::vector<Index> segments;             // by the same; for people
   std::vector<std::uint32_t> phase_begin;  // in `steps`; one more than there are phases
   std::vector<FlatStep> steps;
   std::vector<FlatWait> waits;
-  std::vector<std::uint32_t> iterations_of_end;  // how many have to be over until an end is reached
+  std::uint32_t end_count = 0;
   std::vector<FlatConnection> connections;
   bool sends_awaited = false;
   std::vector<double> bytes_of_span;
 };
 
-// Bytes of all messages between servers that are not pinned to a rail, by rank.
-struct RankBytes {
-  std::vector<double> out;
-  std::vector<double> in;
-};
-RankBytes rank_bytes(const FlatLanes& flat, const Cluster& cluster);
-
 // The ranks of all peers and the numbers of all spans must be in range (the checker proves it); asserted.
 FlatLanes flatten(const Schedule& schedule, std::uint64_t bytes);
 
-}  // namespace r2ccl
+// Gives the lanes `more` outer iterations (or fewer, if negative), inserted or left out after iteration `at`: what is bounded to
+// iterations behind it moves. Numbers the ends anew.
+void stretch(FlatLanes& flat, std::uint32_t at, std::int64_t more);
+
+// What the lanes send, all in all.
+struct LaneTraffic {
+  std::uint64_t messages = 0;  // between servers
+  std::uint64_t intra_messages = 0;
+  double smallest_message = 0;  // bytes, between servers; 0 if none
+  // Bytes between servers, by rank, and of these what is not pinned to a rail.
+  std::vector<double> out, in;
+  std::vector<double> free_out, free_in;
+};
+LaneTraffic traffic_of(const FlatLanes& flat, const Cluster& cluster);
+
+}  // namespace r2ccl::sim

@@ -5,7 +5,7 @@
 #include <algorithm>
 #include <numeric>
 
-namespace r2ccl {
+namespace r2ccl::sim {
 namespace {
 
 // From so many units on a message is poured; fewer are cheaper one by one.
@@ -17,8 +17,8 @@ std::uint32_t units_in(double bytes) {
 
 }  // namespace
 
-MultiPort::MultiPort(const Cluster& cluster, const Frame& frame, const FlatLanes& flat, const TimingOptions& options,
-                     Timing& timing)
+MultiPort::MultiPort(const Cluster& cluster, const Frame& frame, const LaneTraffic& traffic,
+                     const TimingOptions& options, Timing& timing)
     : cluster_(cluster),
       options_(options),
       timing_(timing),
@@ -32,19 +32,19 @@ MultiPort::MultiPort(const Cluster& cluster, const Frame& frame, const FlatLanes
       fabric_out_free_s_(cluster.ranks(), 0),
       fabric_in_free_s_(cluster.ranks(), 0),
       start_s_(cluster.nics, 0) {
-  if (cluster.gpus > 1) share_nics(flat);
+  if (cluster.gpus > 1) share_nics(traffic);
 }
 
-void MultiPort::share_nics(const FlatLanes& flat) {
-  const RankBytes traffic = rank_bytes(flat, cluster_);
-  out_of_gpu_ = routes_.by_gpu(traffic.out);
-  into_gpu_ = routes_.by_gpu(traffic.in);
+void MultiPort::share_nics(const LaneTraffic& traffic) {
+  out_of_gpu_ = routes_.by_gpu(traffic.free_out);
+  into_gpu_ = routes_.by_gpu(traffic.free_in);
   paced_until_s_.assign(cluster_.ranks(), 0);
   for (std::uint32_t rank = 0; rank < cluster_.ranks(); ++rank) {
     const std::uint32_t server = rank / cluster_.gpus;
-    const auto first = traffic.out.begin() + static_cast<std::ptrdiff_t>(server) * cluster_.gpus;
+    const auto first = traffic.free_out.begin() + static_cast<std::ptrdiff_t>(server) * cluster_.gpus;
     const double all = std::accumulate(first, first + cluster_.gpus, 0.0);
-    pace_s_per_byte_.push_back(traffic.out[rank] > 0 ? all / traffic.out[rank] / cluster_.server_rate(server) : 0);
+    pace_s_per_byte_.push_back(traffic.free_out[rank] > 0 ? all / traffic.free_out[rank] / cluster_.server_rate(server)
+                                                          : 0);
   }
 }
 
@@ -116,16 +116,19 @@ double MultiPort::free_s(const Message& message) const {
     if (!pair) return 0;
     return free_s[pair->out] - (routes_.owns(gpu, pair->out) ? 0 : crossing);
   }
-  const double* const weight = cluster_.gpus == 1 || routes_.has_rails()
-                                   ? cluster_.rate.data() + std::size_t{u} * cluster_.nics
-                                   : out_of_gpu_.fractions(message.from);
-  double first_s = kNever;
-  for (std::uint32_t k = 0; k < cluster_.nics; ++k) {
-    if (weight[k] <= 0) continue;
-    const double ahead_s = cluster_.gpus == 1 || routes_.owns(gpu, k) ? 0 : crossing;
-    first_s = std::min(first_s, free_s[k] - ahead_s);
+  if (cluster_.gpus == 1 || routes_.has_rails()) {
+    const double* const rate = cluster_.rate.data() + std::size_t{u} * cluster_.nics;
+    double first_s = kNever;
+    for (std::uint32_t k = 0; k < cluster_.nics; ++k) {
+      if (rate[k] <= 0) continue;
+      first_s = std::min(first_s, free_s[k] - (cluster_.gpus == 1 || routes_.owns(gpu, k) ? 0 : crossing));
+    }
+    return cluster_.gpus == 1 ? first_s : std::max(first_s, paced_until_s_[message.from]);
   }
-  return cluster_.gpus == 1 ? first_s : std::max(first_s, paced_until_s_[message.from]);
+  double first_s = kNever;
+  for (const std::uint32_t k : out_of_gpu_.nics(message.from))
+    first_s = std::min(first_s, free_s[k] - (routes_.owns(gpu, k) ? 0 : crossing));
+  return std::max(first_s, paced_until_s_[message.from]);
 }
 
 double MultiPort::inside_server(const Message& message) {
@@ -293,4 +296,4 @@ void MultiPort::draw(const Message& message, const Side& side, std::uint32_t nic
                                  .segment = message.segment});
 }
 
-}  // namespace r2ccl
+}  // namespace r2ccl::sim

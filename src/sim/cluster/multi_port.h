@@ -18,14 +18,14 @@
 #include "sim/cluster/routes.h"
 #include "sim/cluster/timing.h"
 
-namespace r2ccl {
+namespace r2ccl::sim {
 
 class MultiPort final {
  public:
   static constexpr bool kDeferred = false;
 
   // All must outlive the object. Counts what passes the NICs in `timing`.
-  MultiPort(const Cluster& cluster, const Frame& frame, const FlatLanes& flat, const TimingOptions& options,
+  MultiPort(const Cluster& cluster, const Frame& frame, const LaneTraffic& traffic, const TimingOptions& options,
             Timing& timing);
 
   double send(const Message& message);
@@ -51,7 +51,7 @@ class MultiPort final {
   Side out_side(const Message& message);
   Side in_side(const Message& message);
 
-  void share_nics(const FlatLanes& flat);
+  void share_nics(const LaneTraffic& traffic);
   double inside_server(const Message& message);
   double by_shares(const Message& message);
   double by_gpus(const Message& message);
@@ -108,4 +108,4 @@ class MultiPort final {
   std::string error_;
 };
 
-}  // namespace r2ccl
+}  // namespace r2ccl::sim

@@ -5,7 +5,7 @@
 
 #include "sim/cluster/multi_port.h"
 
-namespace r2ccl {
+namespace r2ccl::sim {
 
 double MultiPort::in_units(const Message& message, const NicPair* planned, double bytes) {
   const double units = std::max(1.0, std::ceil(bytes / kLargestUnit));
@@ -113,4 +113,4 @@ std::optional<NicPair> MultiPort::choose(const Side& out, const Side& in, const 
   return best;
 }
 
-}  // namespace r2ccl
+}  // namespace r2ccl::sim

@@ -2,7 +2,7 @@
 
 #include <algorithm>
 
-namespace r2ccl {
+namespace r2ccl::sim {
 
 OnePort::OnePort(const Cluster& cluster, const TimingOptions& options, Timing& timing)
     : cluster_(cluster),
@@ -61,4 +61,4 @@ double OnePort::send(const Message& message) {
   return end_s + cluster_.alpha_s;
 }
 
-}  // namespace r2ccl
+}  // namespace r2ccl::sim

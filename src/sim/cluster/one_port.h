@@ -7,7 +7,7 @@
 #include "sim/cluster/replay.h"
 #include "sim/cluster/timing.h"
 
-namespace r2ccl {
+namespace r2ccl::sim {
 
 class OnePort final {
  public:
@@ -34,4 +34,4 @@ class OnePort final {
   std::vector<double> fabric_in_free_s_;
 };
 
-}  // namespace r2ccl
+}  // namespace r2ccl::sim

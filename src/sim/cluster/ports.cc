@@ -2,7 +2,7 @@
 
 #include <algorithm>
 
-namespace r2ccl {
+namespace r2ccl::sim {
 
 NicRates::NicRates(const Cluster& cluster, std::span<const NicFault> faults) : rate_(cluster.rate) {
   for (const double rate : rate_) seconds_per_byte_.push_back(rate > 0 ? 1 / rate : kNever);
@@ -42,4 +42,4 @@ NicRates::Service NicRates::serve(std::uint32_t nic, double begin_s, double byte
   return {now_s + bytes / rate, kNever};
 }
 
-}  // namespace r2ccl
+}  // namespace r2ccl::sim

@@ -9,7 +9,7 @@
 #include "sim/cluster/timing.h"
 #include "topology/cluster.h"
 
-namespace r2ccl {
+namespace r2ccl::sim {
 
 inline constexpr double kNever = std::numeric_limits<double>::infinity();
 
@@ -49,4 +49,4 @@ class NicRates final {
   std::vector<Change> changes_;  // by NIC, then time
 };
 
-}  // namespace r2ccl
+}  // namespace r2ccl::sim

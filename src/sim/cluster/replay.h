@@ -1,26 +1,16 @@
 #pragma once
-// Runs the lanes of all ranks against a network and gives every step its time.
+// Runs the lanes of all ranks against a network (message.h) and gives every step its time.
 //
 // Times are max-plus: a step starts when its lane, its waits, its message and a free slot of its outgoing connection are there. So
 // only where messages compete for a port does the order matter in which they are handed to the network. They are handed over in
 // the order of time, up to a quarter of a message's length: a message that is not ready waits in a calendar, one that is ready waits
 // in the queue of its port, first come, first served. All other steps run as soon as what they need has a time; until then their
 // lane is asleep.
-//
-// A network is a class with
-//   static constexpr bool kDeferred;
-//   double send(const Message&);                   the arrival time, or infinity: no route, stop
-//   std::uint32_t queues() const;                  outgoing ports
-//   std::uint32_t queue_of(const Message&) const;
-//   double free_s(const Message&) const;           when its port can take it
-//   double leaves_s(const Message&, double free_s) const;  when it would leave if it were sent now
-// or, if kDeferred, one that takes messages at any time and tells their arrivals later:
-//   void send(const Message&);
-//   bool settle(std::vector<Arrival>& arrived)     runs until messages arrive; false if nothing is under way
 
 #include <fmt/format.h>
 
 #include <algorithm>
+#include <array>
 #include <cstdint>
 #include <limits>
 #include <utility>
@@ -29,54 +19,35 @@
 #include "base/result.h"
 #include "schedule/schedule.h"
 #include "sim/cluster/calendar.h"
+#include "sim/cluster/connections.h"
 #include "sim/cluster/flat_lanes.h"
+#include "sim/cluster/message.h"
+#include "sim/cluster/pipeline.h"
 #include "topology/cluster.h"
 
-namespace r2ccl {
-
-struct Message {
-  std::uint32_t connection = 0;
-  std::uint32_t from = 0;  // ranks
-  std::uint32_t to = 0;
-  std::int32_t rail = kAnyRail;
-  std::uint32_t span = 0;
-  std::uint32_t segment = 0;
-  double ready_s = 0;
-  double bytes = 0;
-  double now_s = 0;  // of the hand-over; never falls, up to the calendar's grain
-};
-
-struct Arrival {
-  std::uint32_t connection = 0;
-  double at_s = 0;
-};
-
-// More slots than this are the same as this many: no schedule has so many messages of one connection under way.
-inline constexpr std::uint32_t kMostSlots = 4096;
+namespace r2ccl::sim {
 
 template <class Network>
 class Replay final {
  public:
-  // All must outlive the object.
-  Replay(const Schedule& schedule, const FlatLanes& flat, const Cluster& cluster, Network& network)
+  // All must outlive the object. `progress`: is told if given. `segments`: messages tell theirs.
+  Replay(const Schedule& schedule, const FlatLanes& flat, const Cluster& cluster, Network& network,
+         Progress* progress = nullptr, bool segments = false)
       : schedule_(schedule),
         flat_(flat),
         network_(network),
-        slots_(std::clamp(schedule.frame.slots, 1U, kMostSlots)),
+        progress_(progress),
+        segments_(segments),
+        receipt_s_{cluster.alpha_s, cluster.intra_alpha_s},
+        connections_(flat, cluster, schedule.frame.slots),
+        ends_(flat.end_count),
         calendar_(0, 1) {
-    for (const FlatConnection& c : flat.connections) {
-      const bool inside = c.from / cluster.gpus == c.to / cluster.gpus;
-      connections_.push_back(
-          {.from = c.from, .to = c.to, .receipt_s = inside ? cluster.intra_alpha_s : cluster.alpha_s});
-    }
-    entries_.resize(flat.connections.size() * slots_);
-    if (flat.sends_awaited) ends_of_entry_.resize(entries_.size());
-    for (const std::uint32_t iterations : flat.iterations_of_end) ends_.push_back({.left = iterations});
-    cursors_.resize(flat.lanes.size());
     if constexpr (!Network::kDeferred) {
       queues_.resize(network.queues());
-      calendar_ = Calendar(cursors_.size() + queues_.size(), grain_s(flat, cluster));
+      calendar_ = Calendar(flat.lanes.size() + queues_.size(), grain_s(flat, cluster));
     }
+    cursors_.reserve(flat.lanes.size());
+    for (std::uint32_t lane = 0; lane < flat.lanes.size(); ++lane) add_cursor(lane);
     for (std::uint32_t lane = 0; lane < flat.lanes.size(); ++lane) {
       enter(lane);
       if (!done(lane)) work_.push_back(lane);
@@ -97,46 +68,58 @@ class Replay final {
     for (std::uint32_t lane = 0; lane < cursors_.size(); ++lane) {
       if (!done(lane)) return stuck(lane);
       end_s = std::max(end_s, cursors_[lane].time_s);
+      if (progress_ != nullptr) progress_->end(lane, cursors_[lane].time_s);
     }
     return end_s;
   }
 
  private:
-  struct Cursor {
+  // One cache line: all that is needed of a lane.
+  struct alignas(64) Cursor {
     double time_s = 0;
-    double ready_s = 0;     // of the message it waits to hand over
-    std::uint32_t at = 0;   // in FlatLanes::steps
-    std::uint32_t end = 0;  // of the phase
+    double ready_s = 0;           // of the message it waits to hand over
+    std::uint32_t at = kNoIndex;  // in FlatLanes::steps; kNoIndex: done
+    std::uint32_t end = 0;        // of the phase
     std::uint32_t outer = 0;
     std::uint32_t next_asleep = kNoIndex;
-  };
-  // Entries of a connection form a ring: an entry holds the arrival of a message under way and, once it was received, the time its
-  // receipt is back at the sender.
-  struct Connection {
-    std::uint32_t from = 0;
-    std::uint32_t to = 0;
-    double receipt_s = 0;
-    std::uint16_t send_at = 0;
-    std::uint16_t receive_at = 0;
-    std::uint16_t under_way = 0;  // sent and not received
-    std::uint16_t timed = 0;      // of those, the ones with an arrival time
-    std::uint32_t sender_asleep = kNoIndex;
-    std::uint32_t receiver_asleep = kNoIndex;
+    std::uint32_t rank = 0;
+    std::int32_t rail = kAnyRail;
+    std::uint32_t outer_count = 0;
+    std::uint32_t all_begin = 0;  // in these outer iterations all steps run
+    std::uint32_t all_end = UINT32_MAX;
+    std::uint32_t first_phase = 0;
+    std::uint32_t phases = 1;
   };
   struct End {
     double time_s = 0;
     std::uint32_t left = 1;  // iterations that are not over
     std::uint32_t asleep = kNoIndex;
   };
-  struct EndNumbers {
-    std::uint32_t of_all = kNoIndex;
-    std::uint32_t of_each = kNoIndex;
+  struct Queue {
+    std::uint32_t first = kNoIndex;  // lanes
+    std::uint32_t last = kNoIndex;
+    bool in_calendar = false;
   };
 
-  std::uint16_t after(std::uint32_t slot) const {
-    return static_cast<std::uint16_t>(slot + 1 == slots_ ? 0 : slot + 1);
+  void add_cursor(std::uint32_t number) {
+    const FlatLane& lane = flat_.lanes[number];
+    Cursor& cursor = cursors_.emplace_back();
+    cursor.rank = lane.rank;
+    cursor.rail = lane.rail;
+    cursor.outer_count = lane.outer;
+    cursor.first_phase = lane.first_phase;
+    cursor.phases = lane.phases;
+    const std::size_t last = number + 1 < flat_.lanes.size() ? flat_.lanes[number + 1].first_info : flat_.infos.size();
+    for (std::size_t i = lane.first_info; i < last; ++i) {
+      const FlatStepInfo& info = flat_.infos[i];
+      cursor.all_begin = std::max(cursor.all_begin, info.outer_begin);
+      cursor.all_end = std::min(cursor.all_end, info.outer_end);
+      const std::uint32_t ends = lane.outer * info.ends_per_outer;
+      for (std::uint32_t end = 0; end < ends; ++end) ends_[info.first_end + end].left = info.iterations_per_end;
+    }
   }
-  bool done(std::uint32_t lane) const { return cursors_[lane].outer >= flat_.lanes[lane].outer; }
+
+  bool done(std::uint32_t lane) const { return cursors_[lane].at == kNoIndex; }
   void wake_all(std::uint32_t& head) {
     while (head != kNoIndex) {
       work_.push_back(head);
@@ -156,7 +139,7 @@ class Replay final {
   // Runs steps until one has to wait for its turn to send, for something without a time, or none is left.
   void advance(std::uint32_t lane) {
     Cursor& cursor = cursors_[lane];
-    while (cursor.outer < flat_.lanes[lane].outer) {
+    while (cursor.at != kNoIndex) {
       const FlatStep& step = flat_.steps[cursor.at];
       double start_s = cursor.time_s;
       if (!can_start(lane, step, start_s)) return;
@@ -167,19 +150,13 @@ class Replay final {
           return line_up(lane, step);
         }
       }
-      const Message m = step.out != kNoIndex ? message(lane, step, start_s) : Message{};
-      run_step(lane, step, start_s, &m);
+      const Message m = step.out != kNoIndex ? message(cursor, step, start_s) : Message{};
+      run_step(lane, step, start_s, m);
     }
   }
 
-  struct Queue {
-    std::uint32_t first = kNoIndex;  // lanes
-    std::uint32_t last = kNoIndex;
-    bool in_calendar = false;
-  };
-
   void line_up(std::uint32_t lane, const FlatStep& step) {
-    const Message m = message(lane, step, cursors_[lane].ready_s);
+    const Message m = message(cursors_[lane], step, cursors_[lane].ready_s);
     Queue& queue = queues_[network_.queue_of(m)];
     (queue.first == kNoIndex ? queue.first : cursors_[queue.last].next_asleep) = lane;
     queue.last = lane;
@@ -206,7 +183,8 @@ class Replay final {
     const std::uint32_t lane = queue.first;
     Cursor& cursor = cursors_[lane];
     const FlatStep& step = flat_.steps[cursor.at];
-    Message m = message(lane, step, cursor.ready_s);
+    prefetch_connections(cursor.at + 1);
+    Message m = message(cursor, step, cursor.ready_s);
     const double free_s = network_.free_s(m);
     if (calendar_.later(free_s)) {  // others have used the port meanwhile
       call(queue, free_s);
@@ -216,13 +194,13 @@ class Replay final {
     const bool on = send_first(lane, step, m, free_s);
     if (queue.first != kNoIndex) {
       const Cursor& next = cursors_[queue.first];
-      call(queue, network_.free_s(message(queue.first, flat_.steps[next.at], next.ready_s)));
+      call(queue, network_.free_s(message(next, flat_.steps[next.at], next.ready_s)));
     }
     return on;
   }
 
   bool send_first(std::uint32_t lane, const FlatStep& step, Message& m, double free_s) {
-    if (connections_[step.out].under_way == slots_) {  // another lane took the slot
+    if (connections_.full(connections_[step.out])) {  // another lane took the slot
       sleep(lane, connections_[step.out].sender_asleep);
       return true;
     }
@@ -234,149 +212,171 @@ class Replay final {
     now_s_ = std::max(now_s_, leaves_s);
     m.now_s = now_s_;
     work_.push_back(lane);
-    return run_step(lane, step, m.ready_s, &m);
+    return run_step(lane, step, m.ready_s, m);
   }
 
   // False: asleep until the first thing that is missing has a time.
   bool can_start(std::uint32_t lane, const FlatStep& step, double& start_s) {
     if (step.waits && !wait(lane, step, start_s)) return false;
     if (step.in != kNoIndex) {
-      Connection& in = connections_[step.in];
+      ConnectionState& in = connections_[step.in];
       if (in.timed == 0) return sleep(lane, in.receiver_asleep);
-      start_s = std::max(start_s, entries_[step.in * slots_ + in.receive_at]);
+      start_s = std::max(start_s, connections_.at_s(in, in.receive_at));
     }
     if (step.out != kNoIndex) {
-      Connection& out = connections_[step.out];
-      if (out.under_way == slots_) return sleep(lane, out.sender_asleep);
-      start_s = std::max(start_s, entries_[step.out * slots_ + out.send_at]);
+      ConnectionState& out = connections_[step.out];
+      if (connections_.full(out)) return sleep(lane, out.sender_asleep);
+      start_s = std::max(start_s, connections_.at_s(out, connections_.slot(out, out.under_way)));
     }
     return true;
   }
 
-  // False: its message has no route. `m`: what it sends.
-  bool run_step(std::uint32_t lane, const FlatStep& step, double start_s, const Message* m = nullptr) {
+  // False: its message `m` has no route.
+  bool run_step(std::uint32_t lane, const FlatStep& step, double start_s, const Message& m) {
     Cursor& cursor = cursors_[lane];
     cursor.time_s = start_s;
-    const FlatStepInfo& info = flat_.infos[flat_.lanes[lane].first_info + step.step];
+    const std::uint32_t end = step.awaited ? end_of(cursor, step) : kNoIndex;
     if (step.in != kNoIndex) receive(step.in, start_s);
-    if (step.out != kNoIndex && !send(lane, step, info, *m)) return false;
-    if (info.awaited()) reach(ends_at(lane, step, info), start_s, step.out != kNoIndex);
+    if (step.out != kNoIndex && !send(step, end, m)) return false;
+    if (end != kNoIndex) reach(end, start_s, step.out != kNoIndex);
     ++cursor.at;
     find_step(lane, cursor);
     return true;
   }
 
   bool wait(std::uint32_t lane, const FlatStep& step, double& start_s) {
-    const FlatStepInfo& info = flat_.infos[flat_.lanes[lane].first_info + step.step];
+    const FlatStepInfo& info = flat_.infos[step.info];
     const std::uint32_t outer = cursors_[lane].outer;
     for (std::uint32_t i = 0; i < info.wait_count; ++i) {
-      const std::uint32_t number = flat_.waits[info.first_wait + i].end_number(outer, step.inner);
-      if (number == kNoIndex) continue;
-      if (ends_[number].left > 0) return sleep(lane, ends_[number].asleep);
-      start_s = std::max(start_s, ends_[number].time_s);
+      const FlatWait& wait = flat_.waits[info.first_wait + i];
+      const std::uint32_t first = wait.end_number(outer, step.inner);
+      if (first == kNoIndex) continue;
+      for (std::uint32_t number = first; number < first + wait.ends(); ++number) {
+        if (ends_[number].left > 0) return sleep(lane, ends_[number].asleep);
+        start_s = std::max(start_s, ends_[number].time_s);
+      }
     }
     return true;
   }
 
   void receive(std::uint32_t number, double at_s) {
-    Connection& in = connections_[number];
-    const std::uint32_t entry = number * slots_ + in.receive_at;
-    entries_[entry] = at_s + in.receipt_s;
-    in.receive_at = after(in.receive_at);
+    ConnectionState& in = connections_[number];
+    const std::uint32_t slot = in.receive_at;
+    const double receipt_s = at_s + receipt_s_[in.inside ? 1 : 0];
+    connections_.at_s(in, slot) = receipt_s;
+    in.receive_at = static_cast<std::uint16_t>(connections_.slot(in, 1));
     --in.under_way;
     --in.timed;
     if (in.sender_asleep != kNoIndex) wake_all(in.sender_asleep);
-    if (!ends_of_entry_.empty()) reach(std::exchange(ends_of_entry_[entry], {}), entries_[entry], false);
+    if (!flat_.sends_awaited) return;
+    const std::uint32_t end = connections_.end(in, slot);
+    if (end == kNoIndex) return;
+    connections_.set_end(in, slot, kNoIndex);
+    reach(end, receipt_s, false);
   }
 
-  Message message(std::uint32_t lane, const FlatStep& step, double ready_s) const {
-    const Connection& out = connections_[step.out];
-    const FlatLane& flat = flat_.lanes[lane];
-    const Index& segment = flat_.infos[flat.first_info + step.step].segment;
-    return {.connection = step.out,
-            .from = out.from,
-            .to = out.to,
-            .rail = flat.rail,
-            .span = step.span,
-            .segment = static_cast<std::uint32_t>(segment.at(cursors_[lane].outer, step.inner)),
-            .ready_s = ready_s,
-            .bytes = flat_.bytes_of_span[step.span]};
+  Message message(const Cursor& cursor, const FlatStep& step, double ready_s) const {
+    Message m{.connection = step.out,
+              .from = cursor.rank,
+              .to = connections_[step.out].to,
+              .rail = cursor.rail,
+              .span = step.span,
+              .ready_s = ready_s,
+              .bytes = flat_.bytes_of_span[step.span]};
+    if (segments_) [[unlikely]]
+      m.segment = static_cast<std::uint32_t>(flat_.segments[step.info].at(cursor.outer, step.inner));
+    return m;
   }
 
-  bool send(std::uint32_t lane, const FlatStep& step, const FlatStepInfo& info, const Message& m) {
-    Connection& out = connections_[step.out];
-    const std::uint32_t entry = step.out * slots_ + out.send_at;
-    if (info.awaited()) ends_of_entry_[entry] = ends_at(lane, step, info);
-    out.send_at = after(out.send_at);
+  bool send(const FlatStep& step, std::uint32_t end, const Message& m) {
+    ConnectionState& out = connections_[step.out];
+    const std::uint32_t slot = connections_.slot(out, out.under_way);
+    if (end != kNoIndex) connections_.set_end(out, slot, end);
     ++out.under_way;
     if constexpr (Network::kDeferred) {
       network_.send(m);
       return true;
     } else {
+      const std::uint32_t receiver = out.receiver_asleep;
+      if (receiver != kNoIndex) prefetch_step(cursors_[receiver].at);
       const double arrival_s = network_.send(m);
-      arrive(step.out, entry, arrival_s);
+      if (receiver != kNoIndex) prefetch_connections(cursors_[receiver].at + 1);
+      arrive(out, slot, arrival_s);
       return arrival_s < std::numeric_limits<double>::infinity();
     }
   }
 
-  void arrive(std::uint32_t number, std::uint32_t entry, double at_s) {
-    entries_[entry] = at_s;
-    ++connections_[number].timed;
-    if (connections_[number].receiver_asleep != kNoIndex) wake_all(connections_[number].receiver_asleep);
+  void arrive(ConnectionState& c, std::uint32_t slot, double at_s) {
+    connections_.at_s(c, slot) = at_s;
+    ++c.timed;
+    if (c.receiver_asleep != kNoIndex) wake_all(c.receiver_asleep);
   }
 
   bool settle() {
     arrived_.clear();
     const bool any = network_.settle(arrived_);
     for (const Arrival& arrival : arrived_) {
-      const Connection& c = connections_[arrival.connection];
-      arrive(arrival.connection, arrival.connection * slots_ + (c.receive_at + c.timed) % slots_, arrival.at_s);
+      ConnectionState& c = connections_[arrival.connection];
+      arrive(c, connections_.slot(c, c.timed), arrival.at_s);
     }
     return any;
   }
 
-  EndNumbers ends_at(std::uint32_t lane, const FlatStep& step, const FlatStepInfo& info) const {
-    const std::uint32_t outer = cursors_[lane].outer;
-    EndNumbers numbers;
-    if (info.ends_of_all != kNoIndex) numbers.of_all = info.ends_of_all + outer;
-    if (info.ends_of_each != kNoIndex)
-      numbers.of_each = info.ends_of_each + outer * flat_.lanes[lane].inner + step.inner;
-    return numbers;
+  std::uint32_t end_of(const Cursor& cursor, const FlatStep& step) const {
+    const FlatStepInfo& info = flat_.infos[step.info];
+    return info.first_end + cursor.outer * info.ends_per_outer + (info.ends_per_outer > 1 ? step.inner : 0);
   }
 
   // An iteration ran until `at_s`; if it sent something it is over with the receipt only.
-  void reach(EndNumbers numbers, double at_s, bool receipt_pending) {
-    for (const std::uint32_t number : {numbers.of_all, numbers.of_each}) {
-      if (number == kNoIndex) continue;
-      End& end = ends_[number];
-      end.time_s = std::max(end.time_s, at_s);
-      if (!receipt_pending && --end.left == 0) wake_all(end.asleep);
-    }
+  void reach(std::uint32_t number, double at_s, bool receipt_pending) {
+    End& end = ends_[number];
+    end.time_s = std::max(end.time_s, at_s);
+    if (!receipt_pending && --end.left == 0) wake_all(end.asleep);
   }
 
   // To the next step that has something to do in its iteration, or to the end.
   void find_step(std::uint32_t lane, Cursor& cursor) {
-    const FlatLane& flat = flat_.lanes[lane];
     for (;;) {
+      const bool all = cursor.outer >= cursor.all_begin && cursor.outer < cursor.all_end;
       for (; cursor.at < cursor.end; ++cursor.at) {
-        const FlatStepInfo& info = flat_.infos[flat.first_info + flat_.steps[cursor.at].step];
-        if (cursor.outer >= info.outer_begin && cursor.outer < info.outer_end) return;
-        if (info.awaited()) reach(ends_at(lane, flat_.steps[cursor.at], info), cursor.time_s, false);
+        if (all || runs(cursor)) return prefetch_step(cursor.at);
+        const FlatStep& step = flat_.steps[cursor.at];
+        if (step.awaited) reach(end_of(cursor, step), cursor.time_s, false);
       }
-      if (++cursor.outer >= flat.outer) return;
-      set_phase(flat, cursor);
+      if (progress_ != nullptr) progress_->pass(lane, cursor.outer, cursor.time_s);
+      if (++cursor.outer >= cursor.outer_count) {
+        cursor.at = kNoIndex;
+        return;
+      }
+      set_phase(cursor);
     }
   }
 
-  void set_phase(const FlatLane& flat, Cursor& cursor) {
-    const std::uint32_t phase = flat.first_phase + (flat.phases == 1 ? 0 : cursor.outer % flat.phases);
+  bool runs(const Cursor& cursor) const {
+    const FlatStepInfo& info = flat_.infos[flat_.steps[cursor.at].info];
+    return cursor.outer >= info.outer_begin && cursor.outer < info.outer_end;
+  }
+
+  // Most of the time goes into waiting for memory. What a lane touches next is asked for while something else is done: the step
+  // after `at`, its connections, and what the lane asleep on them does next.
+  void prefetch_step(std::uint32_t at) const {
+    if (at + 2 < flat_.steps.size()) __builtin_prefetch(&flat_.steps[at + 2]);
+  }
+  void prefetch_connections(std::uint32_t at) const {
+    if (at >= flat_.steps.size()) return;
+    connections_.prefetch(flat_.steps[at].in);
+    connections_.prefetch(flat_.steps[at].out);
+  }
+
+  void set_phase(Cursor& cursor) {
+    const std::uint32_t phase = cursor.first_phase + (cursor.phases == 1 ? 0 : cursor.outer % cursor.phases);
     cursor.at = flat_.phase_begin[phase];
     cursor.end = flat_.phase_begin[phase + 1];
   }
 
   void enter(std::uint32_t lane) {
-    if (flat_.lanes[lane].outer == 0) return;
-    set_phase(flat_.lanes[lane], cursors_[lane]);
+    if (cursors_[lane].outer_count == 0) return;
+    set_phase(cursors_[lane]);
     find_step(lane, cursors_[lane]);
   }
 
@@ -397,18 +397,17 @@ class Replay final {
     const FlatStep& step = flat_.steps[cursor.at];
     return fail(Fault::kBug, fmt::format("stuck: rank {}, lane {} ({}), step {} (iteration {}.{}) can never run",
                                          flat.rank, flat.number, schedule_.lanes[flat.rank][flat.number].name,
-                                         step.step, cursor.outer, step.inner));
+                                         step.info - flat.first_info, cursor.outer, step.inner + 0U));
   }
 
   const Schedule& schedule_;
   const FlatLanes& flat_;
   Network& network_;
-  const std::uint32_t slots_;
+  Progress* const progress_;
+  const bool segments_;
+  const std::array<double, 2> receipt_s_;  // between servers, inside one
   std::vector<Cursor> cursors_;
-  std::vector<Connection> connections_;
-  std::vector<double> entries_;
-  std::vector<EndNumbers>
-      ends_of_entry_;  // which ends the receipt of an entry's message completes; empty if no send is awaited
+  Connections connections_;
   std::vector<End> ends_;
   std::vector<std::uint32_t> work_;  // lanes that may be able to go on
   std::vector<Queue> queues_;
@@ -417,4 +416,4 @@ class Replay final {
   std::vector<Arrival> arrived_;
 };
 
-}  // namespace r2ccl
+}  // namespace r2ccl::sim

@@ -4,7 +4,7 @@
 #include <numeric>
 #include <utility>
 
-namespace r2ccl {
+namespace r2ccl::sim {
 
 Routes::Routes(const Cluster& cluster, const Frame& frame) : cluster_(cluster), frame_(frame) {
   for (std::uint32_t nic = 0; nic < cluster.nics; ++nic) {
@@ -105,4 +105,4 @@ std::optional<NicPair> Routes::pinned(std::uint32_t u, std::uint32_t v, std::uin
   return std::nullopt;
 }
 
-}  // namespace r2ccl
+}  // namespace r2ccl::sim

@@ -10,7 +10,7 @@
 #include "sim/cluster/splitter.h"
 #include "topology/cluster.h"
 
-namespace r2ccl {
+namespace r2ccl::sim {
 
 // Smaller parts of a message cost more in NIC work than their balance is worth.
 inline constexpr double kSmallestPart = 2048;
@@ -59,4 +59,4 @@ class Routes final {
   Splitter by_pair_;
 };
 
-}  // namespace r2ccl
+}  // namespace r2ccl::sim

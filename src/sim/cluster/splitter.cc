@@ -4,11 +4,18 @@
 #include <cmath>
 #include <utility>
 
-namespace r2ccl {
+namespace r2ccl::sim {
 
 Splitter::Splitter(std::uint32_t nics, double smallest, std::vector<double> fraction)
     : nics_(nics), smallest_(smallest), fraction_(std::move(fraction)), credit_(fraction_.size(), 0) {
-  for (std::size_t row = 0; row < fraction_.size() / nics_; ++row) stagger(row);
+  first_nic_.push_back(0);
+  for (std::size_t row = 0; row < fraction_.size() / nics_; ++row) {
+    stagger(row);
+    for (std::uint32_t nic = 0; nic < nics_; ++nic) {
+      if (fraction_[row * nics_ + nic] > 0) nics_of_row_.push_back(nic);
+    }
+    first_nic_.push_back(static_cast<std::uint32_t>(nics_of_row_.size()));
+  }
 }
 
 // Rows start at different points of their cycle. If all did at the same, all messages of a server would turn to a slow NIC, whose turn
@@ -33,15 +40,18 @@ std::span<const Splitter::Part> Splitter::split(std::size_t row, double bytes) {
   const double* const fraction = fraction_.data() + row * nics_;
   double* const credit = credit_.data() + row * nics_;
   parts_.clear();
+  const std::span<const std::uint32_t> used_nics = nics(row);
+  if (used_nics.size() == 1) {
+    parts_.push_back({used_nics[0], bytes});
+    return parts_;
+  }
   bool all_large = true;
-  for (std::uint32_t k = 0; k < nics_; ++k) {
-    if (fraction[k] <= 0) continue;
+  for (const std::uint32_t k : used_nics) {
     credit[k] += fraction[k] * bytes;
     all_large &= credit[k] >= smallest_;
     parts_.push_back({k, credit[k]});
   }
-  if (parts_.size() == 1) parts_[0].bytes = bytes;
-  if (all_large || parts_.size() == 1) {
+  if (all_large) {
     for (const Part& part : parts_) credit[part.nic] = 0;
     return parts_;
   }
@@ -61,4 +71,4 @@ std::span<const Splitter::Part> Splitter::split(std::size_t row, double bytes) {
   return parts_;
 }
 
-}  // namespace r2ccl
+}  // namespace r2ccl::sim

@@ -6,7 +6,7 @@
 #include <span>
 #include <vector>
 
-namespace r2ccl {
+namespace r2ccl::sim {
 
 class Splitter final {
  public:
@@ -22,6 +22,10 @@ class Splitter final {
 
   bool empty() const { return fraction_.empty(); }
   const double* fractions(std::size_t row) const { return fraction_.data() + row * nics_; }
+  // The NICs with a fraction, in rising order.
+  std::span<const std::uint32_t> nics(std::size_t row) const {
+    return {nics_of_row_.data() + first_nic_[row], first_nic_[row + 1] - first_nic_[row]};
+  }
   // Valid until the next call. Empty for a row of zeros.
   std::span<const Part> split(std::size_t row, double bytes);
 
@@ -31,8 +35,10 @@ class Splitter final {
   std::uint32_t nics_ = 0;
   double smallest_ = 0;
   std::vector<double> fraction_;
-  std::vector<double> credit_;  // bytes a NIC is behind its fraction
+  std::vector<std::uint32_t> nics_of_row_;
+  std::vector<std::uint32_t> first_nic_;  // [row], in nics_of_row_; one more
+  std::vector<double> credit_;            // bytes a NIC is behind its fraction
   std::vector<Part> parts_;
 };
 
-}  // namespace r2ccl
+}  // namespace r2ccl::sim

@@ -10,7 +10,7 @@
 #include "schedule/schedule.h"
 #include "topology/cluster.h"
 
-namespace r2ccl {
+namespace r2ccl::sim {
 
 inline Frame test_frame(std::uint32_t ranks, std::uint32_t ranks_per_server, Layout layout, std::uint32_t slots = 2) {
   Frame frame;
@@ -147,4 +147,4 @@ inline Schedule direct_schedule(const std::vector<double>& shares, const DirectO
   return schedule;
 }
 
-}  // namespace r2ccl
+}  // namespace r2ccl::sim

@@ -3,16 +3,18 @@
 #include <fmt/format.h>
 
 #include <algorithm>
-#include <cmath>
+#include <numeric>
+#include <optional>
 
 #include "base/assert.h"
 #include "sim/cluster/fair.h"
 #include "sim/cluster/flat_lanes.h"
 #include "sim/cluster/multi_port.h"
 #include "sim/cluster/one_port.h"
+#include "sim/cluster/pipeline.h"
 #include "sim/cluster/replay.h"
 
-namespace r2ccl {
+namespace r2ccl::sim {
 namespace {
 
 Status fits(const Schedule& schedule, const Cluster& cluster) {
@@ -53,29 +55,96 @@ Status fits(const TimingOptions& options, const Cluster& cluster) {
   return {};
 }
 
-// In bytes; of messages between servers.
-std::uint64_t smallest_message(const FlatLanes& flat, const Cluster& cluster) {
-  double least = kNever;
-  for (const FlatStep& step : flat.steps) {
-    if (step.out == kNoIndex) continue;
-    const FlatConnection& c = flat.connections[step.out];
-    if (c.from / cluster.gpus != c.to / cluster.gpus) least = std::min(least, flat.bytes_of_span[step.span]);
-  }
-  return least == kNever ? 0 : static_cast<std::uint64_t>(least);
-}
+// One run of a schedule on a cluster.
+class Timer final {
+ public:
+  Timer(const Schedule& schedule, const Cluster& cluster, std::uint64_t bytes, const TimingOptions& options)
+      : schedule_(schedule),
+        cluster_(cluster),
+        options_(options),
+        flat_(flatten(schedule, bytes)),
+        traffic_(traffic_of(flat_, cluster)) {}
 
-template <class Network>
-Result<Timing> finish(const Schedule& schedule, const FlatLanes& flat, const Cluster& cluster, Network& network,
-                      Timing& timing) {
-  const Result<double> end_s = Replay<Network>(schedule, flat, cluster, network).run();
-  if constexpr (requires { network.error(); }) {
-    if (!network.error().empty()) return fail(Fault::kMisuse, network.error());
+  Result<Timing> time() {
+    const bool whole = options_.whole || !options_.faults.empty() || options_.occupancy != nullptr ||
+                       options_.model == PortModel::kFair;
+    std::optional<Pipeline> pipeline = whole ? std::nullopt : pipeline_of(flat_, schedule_.frame);
+    for (bool longer = true; pipeline && longer; longer = pipeline->lengthen()) {
+      Progress progress(flat_, cluster_, *pipeline);
+      const std::int64_t left_out = std::int64_t{pipeline->rounds} - pipeline->shorter;
+      stretch(flat_, pipeline->start, -left_out);
+      Result<Timing> timing = run(&progress);
+      if (!timing) return timing;
+      if (const std::optional<double> whole_s = progress.whole_s()) {
+        timing->time_s = *whole_s;
+        count(*timing);
+        return timing;
+      }
+      stretch(flat_, pipeline->start, left_out);
+    }
+    Result<Timing> timing = run(nullptr);
+    if (timing) count(*timing);
+    return timing;
   }
-  if (!end_s) return std::unexpected(end_s.error());
-  timing.time_s = *end_s;
-  timing.smallest_message = smallest_message(flat, cluster);
-  return std::move(timing);
-}
+
+ private:
+  Result<Timing> run(Progress* progress) {
+    Timing timing;
+    timing.nic_bytes_out.assign(cluster_.rate.size(), 0);
+    timing.nic_bytes_in.assign(cluster_.rate.size(), 0);
+    switch (options_.model) {
+      case PortModel::kMultiPort: {
+        MultiPort network(cluster_, schedule_.frame, traffic_, options_, timing);
+        return replay(network, timing, progress);
+      }
+      case PortModel::kFair: {
+        Fair network(cluster_, schedule_.frame, flat_.connections.size(), timing);
+        return replay(network, timing, progress);
+      }
+      case PortModel::kOnePort: {
+        OnePort network(cluster_, options_, timing);
+        return replay(network, timing, progress);
+      }
+    }
+    R2CCL_ASSERT(false, "a port model without a network");
+  }
+
+  template <class Network>
+  Result<Timing> replay(Network& network, Timing& timing, Progress* progress) const {
+    Replay<Network> replay(schedule_, flat_, cluster_, network, progress, options_.occupancy != nullptr);
+    const Result<double> end_s = replay.run();
+    if constexpr (requires { network.error(); }) {
+      if (!network.error().empty()) return fail(Fault::kMisuse, network.error());
+    }
+    if (!end_s) return std::unexpected(end_s.error());
+    timing.time_s = *end_s;
+    return std::move(timing);
+  }
+
+  // What all rounds send, divided over the NICs as in the run.
+  void count(Timing& timing) const {
+    timing.messages = traffic_.messages;
+    timing.intra_messages = traffic_.intra_messages;
+    timing.smallest_message = static_cast<std::uint64_t>(traffic_.smallest_message);
+    for (std::uint32_t server = 0; server < cluster_.servers; ++server) {
+      scale(timing.nic_bytes_out.data() + std::size_t{server} * cluster_.nics, server, traffic_.out);
+      scale(timing.nic_bytes_in.data() + std::size_t{server} * cluster_.nics, server, traffic_.in);
+    }
+  }
+
+  void scale(double* of_nic, std::uint32_t server, const std::vector<double>& of_rank) const {
+    const double run = std::accumulate(of_nic, of_nic + cluster_.nics, 0.0);
+    const double* const rank = of_rank.data() + std::size_t{server} * cluster_.gpus;
+    const double whole = std::accumulate(rank, rank + cluster_.gpus, 0.0);
+    for (std::uint32_t nic = 0; nic < cluster_.nics && run > 0; ++nic) of_nic[nic] *= whole / run;
+  }
+
+  const Schedule& schedule_;
+  const Cluster& cluster_;
+  const TimingOptions& options_;
+  FlatLanes flat_;
+  LaneTraffic traffic_;
+};
 
 }  // namespace
 
@@ -96,25 +165,7 @@ Result<Timing> time_schedule(const Schedule& schedule, const Cluster& cluster, s
   if (Status ok = validate(cluster); !ok) return std::unexpected(ok.error());
   if (Status ok = fits(schedule, cluster); !ok) return std::unexpected(ok.error());
   if (Status ok = fits(options, cluster); !ok) return std::unexpected(ok.error());
-  const FlatLanes flat = flatten(schedule, bytes);
-  Timing timing;
-  timing.nic_bytes_out.assign(cluster.rate.size(), 0);
-  timing.nic_bytes_in.assign(cluster.rate.size(), 0);
-  switch (options.model) {
-    case PortModel::kMultiPort: {
-      MultiPort network(cluster, schedule.frame, flat, options, timing);
-      return finish(schedule, flat, cluster, network, timing);
-    }
-    case PortModel::kFair: {
-      Fair network(cluster, schedule.frame, flat.connections.size(), timing);
-      return finish(schedule, flat, cluster, network, timing);
-    }
-    case PortModel::kOnePort: {
-      OnePort network(cluster, options, timing);
-      return finish(schedule, flat, cluster, network, timing);
-    }
-  }
-  R2CCL_ASSERT(false, "a port model without a network");
+  return Timer(schedule, cluster, bytes, options).time();
 }
 
-}  // namespace r2ccl
+}  // namespace r2ccl::sim

@@ -9,7 +9,7 @@
 #include "planner/bounds.h"
 #include "sim/cluster/test_schedules.h"
 
-namespace r2ccl {
+namespace r2ccl::sim {
 namespace {
 
 constexpr std::uint64_t kGiB = std::uint64_t{1} << 30;
@@ -362,4 +362,4 @@ TEST(Timing, APortIsNeverUsedTwiceAtATime) {
 }
 
 }  // namespace
-}  // namespace r2ccl
+}  // namespace r2ccl::sim

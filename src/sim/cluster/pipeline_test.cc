@@ -1,0 +1,73 @@
+#include "sim/cluster/pipeline.h"
+
+#include <gtest/gtest.h>
+
+#include <cmath>
+
+#include "planner/plan.h"
+#include "planner/random_cluster.h"
+#include "sim/cluster/timing.h"
+
+namespace r2ccl::sim {
+namespace {
+
+constexpr std::uint64_t kGiB = std::uint64_t{1} << 30;
+
+TEST(Pipeline, ShortRunsGiveTheTimeOfWholeOnes) {
+  std::uint32_t shortened = 0;
+  double sum = 0;
+  for (std::uint32_t seed = 0; seed < 100; ++seed) {
+    example::Draw draw(seed);
+    const Cluster cluster = example::random_cluster(draw, draw.between(2, 20));
+    if (!example::joined(cluster)) continue;
+    const std::uint64_t bytes = kGiB >> draw.below(4);
+    const Result<Plan> plan = r2ccl::plan("auto", {.bytes = bytes}, cluster, {});
+    if (!plan) continue;
+    const Schedule schedule = plan->schedule();
+    if (!pipeline_of(flatten(schedule, bytes), schedule.frame)) continue;
+    ++shortened;
+    const Result<Timing> quick = time_schedule(schedule, cluster, bytes);
+    const Result<Timing> whole = time_schedule(schedule, cluster, bytes, {.whole = true});
+    ASSERT_TRUE(quick && whole) << "seed " << seed;
+    const double off = quick->time_s / whole->time_s - 1;
+    sum += std::abs(off);
+    EXPECT_LE(std::abs(off), 1.5e-3) << "seed " << seed << ": " << schedule.frame.algorithm << ", "
+                                     << example::describe({.bytes = bytes}, cluster);
+    EXPECT_EQ(quick->messages, whole->messages) << "seed " << seed;
+    EXPECT_EQ(quick->intra_messages, whole->intra_messages) << "seed " << seed;
+    EXPECT_EQ(quick->smallest_message, whole->smallest_message) << "seed " << seed;
+    for (std::size_t nic = 0; nic < cluster.rate.size(); ++nic) {
+      EXPECT_NEAR(quick->nic_bytes_out[nic], whole->nic_bytes_out[nic], 0.02 * static_cast<double>(bytes)) << seed;
+      EXPECT_NEAR(quick->nic_bytes_in[nic], whole->nic_bytes_in[nic], 0.02 * static_cast<double>(bytes)) << seed;
+    }
+  }
+  EXPECT_GE(shortened, 50U);
+  EXPECT_LE(sum / shortened, 2e-4);
+}
+
+TEST(Pipeline, OnlySomeRoundsOfALongOneAreRun) {
+  Cluster cluster = Cluster::uniform(16, 1, 8, 50e9);
+  ASSERT_TRUE(lose_nic(cluster, 3, 1));
+  const Schedule schedule = r2ccl::plan("weighted_direct", {.bytes = kGiB}, cluster, {})->schedule();
+  FlatLanes flat = flatten(schedule, kGiB);
+  const std::optional<Pipeline> pipeline = pipeline_of(flat, schedule.frame);
+  ASSERT_TRUE(pipeline);
+  EXPECT_LE(pipeline->shorter, pipeline->rounds / 4);
+  // Leaving rounds out and putting them back changes nothing.
+  const FlatLanes before = flat;
+  const std::int64_t left_out = std::int64_t{pipeline->rounds} - pipeline->shorter;
+  stretch(flat, pipeline->start, -left_out);
+  EXPECT_LT(traffic_of(flat, cluster).messages, traffic_of(before, cluster).messages / 3);
+  stretch(flat, pipeline->start, left_out);
+  EXPECT_EQ(traffic_of(flat, cluster).messages, traffic_of(before, cluster).messages);
+  EXPECT_EQ(flat.end_count, before.end_count);
+}
+
+TEST(Pipeline, FewSegmentsAreNone) {
+  const Cluster cluster = Cluster::uniform(4, 1, 8, 50e9);
+  const Schedule schedule = r2ccl::plan("weighted_direct", {.bytes = kGiB}, cluster, {.segments = 8})->schedule();
+  EXPECT_FALSE(pipeline_of(flatten(schedule, kGiB), schedule.frame));
+}
+
+}  // namespace
+}  // namespace r2ccl::sim
