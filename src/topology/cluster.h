@@ -25,9 +25,12 @@ struct Cluster {
   std::uint64_t min_message = 32 << 10;  // the planner does not cut data into messages below this, in bytes
   double intra_rate = 450e9;  // of one GPU into and out of the fabric inside its server (NVLink); bytes per second
   double intra_alpha_s = 3e-6;
+  // Bytes a rank adds up per second where that does not overlap with sending; 0: that costs nothing.
+  double reduce_rate = 0;
 
   std::uint32_t ranks() const { return servers * gpus; }
   double nic(std::uint32_t server, std::uint32_t nic_index) const { return rate[server * nics + nic_index]; }
+  double reduce_s(double bytes) const { return reduce_rate > 0 ? bytes / reduce_rate : 0; }
   double server_rate(std::uint32_t server) const;  // the sum of its NICs
   double healthy_server_rate() const { return nic_rate * nics; }
   bool healthy() const;

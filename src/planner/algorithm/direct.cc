@@ -58,7 +58,8 @@ Result<Cost> cost_of(double bytes, double hops, const Cluster& cluster) {
   const double messages = hops * g * (cluster.ranks() - g) / cluster.nics;
   const double intra_s = hops * (g - 1) * bytes / cluster.intra_rate;
   const double alpha_s = cluster.servers > 1 ? cluster.alpha_s : cluster.intra_alpha_s;
-  const double time_s = std::max(network->time_s + messages * cluster.port_cost_s, intra_s) + hops * alpha_s;
+  const double time_s = std::max(network->time_s + messages * cluster.port_cost_s, intra_s) + hops * alpha_s +
+                        cluster.reduce_s(bytes * (cluster.ranks() - 1));
   return Cost{std::move(*network), time_s};
 }
 

@@ -72,7 +72,7 @@ Result<double> predict(double bytes, const Cluster& cluster, const Rounds& round
     if (!network) return std::unexpected(network.error());
     const double local_s = bytes / cluster.intra_rate;
     return std::max(network->time_s, local_s) + messages * cluster.port_cost_s / cluster.nics +
-           (far ? cluster.alpha_s : cluster.intra_alpha_s);
+           (far ? cluster.alpha_s : cluster.intra_alpha_s) + cluster.reduce_s(bytes);
   };
   double total_s = 0;
   const auto fold = [&](std::uint32_t rank) { return rounds.folded(rank) ? rank + 1 : rank; };
