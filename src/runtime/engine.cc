@@ -228,10 +228,10 @@ struct Engine::Impl final : HealthNoticeSender {
     return turn;
   }
 
-  // Its secret goes with it unless a session or a probe may still need it.
+  // Its secret stays where others were met: a process dials and probes with that of the meeting where it met us first, and only it
+  // knows which that was.
   std::map<KeyId, Rendezvous>::iterator forget(std::map<KeyId, Rendezvous>::iterator it) {
-    const KeyId key = it->first;
-    if (std::ranges::none_of(keys, [&](const auto& entry) { return entry.second == key; })) keyring.remove(key);
+    if (it->second.roster().size() <= 1) keyring.remove(it->first);
     return meetings.erase(it);
   }
 

@@ -57,13 +57,13 @@ void Outbox::complete(StreamKey key, std::uint64_t sequence, Message& message, S
       {message.token, key.group, key.stream, sequence, message.tag, message.memory.length, std::move(status)});
 }
 
-std::vector<Outbox::CopyOut> Outbox::end_group(GroupId group, const Error& error) {
-  std::vector<CopyOut> forget;
+Outbox::Ended Outbox::end_group(GroupId group, const Error& error) {
+  Ended ended;
   for (OutChunk& chunk : chunks_) {
     if (chunk.key.group != group || chunk.receipted) continue;
     // What is half sent stays under way; what never went out leaves a gap that a void chunk must fill.
     chunk.flags |= DataBody::kVoid;
-    for (const Copy& copy : chunk.copies) forget.push_back({chunk.id, copy});
+    for (const Copy& copy : chunk.copies) ended.copies.push_back({chunk.id, copy});
   }
   for (auto it = streams_.lower_bound({group, {0}}); it != streams_.end() && it->first.group == group;) {
     Stream& stream = it->second;
@@ -72,12 +72,13 @@ std::vector<Outbox::CopyOut> Outbox::end_group(GroupId group, const Error& error
       if (!message.finished) --unfinished_;
       if (message.copy) copied_bytes_ -= message.memory.length;
       complete(it->first, sequence++, message, std::unexpected(error));
+      if (message.copy) ended.memory.push_back(std::move(message.copy));
     }
     std::erase(ready_, it->first);
     it = streams_.erase(it);
   }
   groups_.erase(group);
-  return forget;
+  return ended;
 }
 
 void Outbox::fail_all(const Error& error) {

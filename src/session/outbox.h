@@ -81,7 +81,12 @@ class Outbox final {
     ChunkId chunk;
     Copy copy;
   };
-  std::vector<CopyOut> end_group(GroupId group, const Error& error);
+  struct Ended {
+    std::vector<CopyOut> copies;
+    // What they still read: keep it until their links were told to forget them.
+    std::vector<std::unique_ptr<OwnedRegion>> memory;
+  };
+  Ended end_group(GroupId group, const Error& error);
   void fail_all(const Error& error);
   std::vector<Completion> take_completions() { return std::exchange(done_, {}); }
   bool idle() const { return chunks_.empty() && unfinished_ == 0; }  // everything sent and receipted

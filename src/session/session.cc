@@ -66,7 +66,8 @@ void Session::abort(GroupId group) {
   for (const auto& path : paths_)
     if (path->landing && path->landing_group == group && path->link) path->link->discard_rest();
   const Error error{Fault::kAborted, fmt::format("group {:x} was aborted", group.value)};
-  for (const auto& [chunk, copy] : outbox_.end_group(group, error)) {
+  const Outbox::Ended ended = outbox_.end_group(group, error);
+  for (const auto& [chunk, copy] : ended.copies) {
     Path* path = find_path(copy.path);
     if (path == nullptr || !path->link || path->epoch != copy.epoch || copy.ticket == 0) continue;
     if (path->link->forget(copy.ticket)) continue;  // half sent or gone: it arrives, or its path is fenced
