@@ -304,14 +304,8 @@ struct Communicator::Impl {
     }
     if (why.fault == Fault::kMisuse && done.kind == Mailbox::Kind::kCollective && running)
       return on_mismatch(done.rank);
-    if (why.fault != Fault::kAborted) return give_up({why.fault, name_in(why.what, done.rank)});
+    if (why.fault != Fault::kAborted) return give_up({why.fault, mailbox.name_in(why.what, done.rank)});
     expect_reason({Fault::kAborted, fmt::format("{} has ended the communicator.", mailbox.name_of(done.rank))});
-  }
-
-  // Sessions know other processes by the rank they had when they first met.
-  std::string name_in(const std::string& what, std::uint32_t other) const {
-    const std::string name = mailbox.name_of(other);
-    return what.starts_with(name) ? what : fmt::format("{}: {}", name, what);
   }
 
   // Nothing more can be given to a session.

@@ -57,6 +57,7 @@ Cluster cluster_of(const Placement& placement, const HealthMap& map, Fabric fabr
   cluster.port_cost_s = costs.port_cost_s;
   cluster.min_message = costs.min_message;
   cluster.intra_rate = costs.intra_rate;
+  cluster.reduce_rate = costs.reduce_rate;
   for (std::uint32_t server = 0; server < placement.servers; ++server) {
     const std::size_t first = std::size_t{server} * placement.nics;
     double left = 0;

@@ -41,6 +41,7 @@ struct LinkCosts {
   std::uint64_t min_message = 64 << 10;
   double unknown_rate = 1e9;  // of a NIC that does not tell its speed
   double intra_rate = 4e9;
+  double reduce_rate = 2e9;  // out of the cache, through memory that was not used before
 };
 // A server whose NICs are all lost in the map counts as having all of them: it is not for a plan to give up.
 Cluster cluster_of(const Placement& placement, const HealthMap& map, Fabric fabric, const LinkCosts& costs);

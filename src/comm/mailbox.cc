@@ -43,6 +43,11 @@ std::string Mailbox::name_of(std::uint32_t rank) const {
   return rank < members_.size() ? fmt::format("rank {} ({})", rank, members_[rank].host) : fmt::format("rank {}", rank);
 }
 
+std::string Mailbox::name_in(const std::string& what, std::uint32_t rank) const {
+  const std::string name = name_of(rank);
+  return what.starts_with(name) ? what : fmt::format("{}: {}", name, what);
+}
+
 Session& Mailbox::session_with(std::uint32_t rank) {
   Session*& session = sessions_[rank];
   if (session == nullptr) {
@@ -52,27 +57,33 @@ Session& Mailbox::session_with(std::uint32_t rank) {
   return *session;
 }
 
+Status Mailbox::refused(std::uint32_t other, const Error& error) const {
+  if (error.fault == Fault::kPeerDown) return fail(error.fault, name_in(error.what, other));
+  if (error.fault != Fault::kMisuse) return std::unexpected(error);
+  return fail(Fault::kAborted, fmt::format("{} has ended the communicator.", name_of(other)));
+}
+
 Status Mailbox::send(std::uint32_t to, std::uint32_t channel, MemoryRef memory, std::uint64_t token) {
   const auto sent = session_with(to).send(group_, stream_of(Kind::kCollective, channel), memory, tag_,
                                           pack(Kind::kCollective, token));
-  return sent ? Status{} : std::unexpected(sent.error());
+  return sent ? Status{} : refused(to, sent.error());
 }
 
 Status Mailbox::receive(std::uint32_t from, std::uint32_t channel, MemoryRef memory, std::uint64_t token) {
   const auto posted = session_with(from).receive(group_, stream_of(Kind::kCollective, channel), memory, tag_,
                                                  pack(Kind::kCollective, token));
-  return posted ? Status{} : std::unexpected(posted.error());
+  return posted ? Status{} : refused(from, posted.error());
 }
 
 Status Mailbox::send_point(std::uint32_t to, MemoryRef memory, std::uint64_t token) {
   const auto sent = session_with(to).send(group_, stream_of(Kind::kPoint, 0), memory, 0, pack(Kind::kPoint, token));
-  return sent ? Status{} : std::unexpected(sent.error());
+  return sent ? Status{} : refused(to, sent.error());
 }
 
 Status Mailbox::receive_point(std::uint32_t from, MemoryRef memory, std::uint64_t token) {
   const auto posted =
       session_with(from).receive(group_, stream_of(Kind::kPoint, 0), memory, 0, pack(Kind::kPoint, token));
-  return posted ? Status{} : std::unexpected(posted.error());
+  return posted ? Status{} : refused(from, posted.error());
 }
 
 Status Mailbox::send_letter(std::uint32_t to, Bytes bytes) {
@@ -80,7 +91,7 @@ Status Mailbox::send_letter(std::uint32_t to, Bytes bytes) {
   auto letter = std::make_unique<Outgoing>(std::move(bytes));
   const auto sent = session_with(to).send(group_, stream_of(kLetters, 0), {&letter->region, 0, letter->bytes.size()}, 0,
                                           pack(Kind::kLetterOut, number));
-  if (!sent) return std::unexpected(sent.error());
+  if (!sent) return refused(to, sent.error());
   outgoing_.emplace(number, std::move(letter));
   return {};
 }
@@ -89,7 +100,7 @@ Status Mailbox::await_letter(std::uint32_t from) {
   Letters& letters = *letters_.at(from);
   const auto posted = session_with(from).receive(
       group_, stream_of(kLetters, 0), {&letters.region, 0, letters.buffer.size()}, 0, pack(Kind::kLetterIn, from));
-  return posted ? Status{} : std::unexpected(posted.error());
+  return posted ? Status{} : refused(from, posted.error());
 }
 
 void Mailbox::tell(std::uint32_t to, ByteView bytes) {
@@ -109,17 +120,19 @@ std::optional<Mailbox::Done> Mailbox::sort(ProcessId peer, const Completion& com
   return Done{kind, token, rank, completion.tag, completion.length, completion.status};
 }
 
-Result<Mailbox::LetterIn> Mailbox::take_letter(const Done& done) {
+Mailbox::LetterIn Mailbox::take_letter(const Done& done) {
   const Bytes& buffer = letters_.at(done.rank)->buffer;
-  LetterIn letter{done.rank, Bytes(buffer.begin(), buffer.begin() + static_cast<std::ptrdiff_t>(done.bytes))};
-  if (const Status status = await_letter(done.rank); !status) return std::unexpected(status.error());
+  LetterIn letter{done.rank, Bytes(buffer.begin(), buffer.begin() + static_cast<std::ptrdiff_t>(done.bytes)), {}};
+  letter.next = await_letter(done.rank);
   return letter;
 }
 
 std::vector<std::vector<PathView>> Mailbox::paths() const {
   std::vector<std::vector<PathView>> all;
-  for (const Session* session : sessions_) {
-    if (session != nullptr && session->state() == SessionState::kActive) all.push_back(session->paths());
+  for (std::size_t rank = 0; rank < sessions_.size(); ++rank) {
+    const Session* session = sessions_[rank];
+    if (session == nullptr || members_[rank].server == members_[rank_].server) continue;
+    if (session->state() == SessionState::kActive) all.push_back(session->paths());
   }
   return all;
 }

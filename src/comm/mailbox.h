@@ -33,6 +33,7 @@ class Mailbox final : public Courier {
   struct LetterIn {
     std::uint32_t from;
     Bytes bytes;
+    Status next;  // of the wait for the next one
   };
 
   Mailbox(Engine& engine, GroupId group, const Secret& secret, std::uint32_t rank)
@@ -43,6 +44,8 @@ class Mailbox final : public Courier {
   std::uint32_t rank_of(ProcessId process) const;  // UINT32_MAX: none
   const std::vector<ProcessInfo>& members() const { return members_; }
   std::string name_of(std::uint32_t rank) const;  // "rank 3 (host)"
+  // Sessions know other processes by the rank they had when they first met.
+  std::string name_in(const std::string& what, std::uint32_t rank) const;
 
   // Of the collective that runs: marks its messages.
   void set_tag(std::uint64_t tag) { tag_ = tag; }
@@ -57,9 +60,10 @@ class Mailbox final : public Courier {
   // None: not one of ours.
   std::optional<Done> sort(ProcessId peer, const Completion& completion);
   // The letter that a kLetterIn completion is about; the next one is awaited.
-  Result<LetterIn> take_letter(const Done& done);
+  LetterIn take_letter(const Done& done);
 
-  // Sessions this communicator has used, as health sees them.
+  // Of sessions with other servers that this communicator has used, as health sees them: what stays inside a server works whatever
+  // its NICs do.
   std::vector<std::vector<PathView>> paths() const;
   // Nothing of this communicator reads or writes memory afterwards.
   void abort();
@@ -77,6 +81,8 @@ class Mailbox final : public Courier {
   };
   Session& session_with(std::uint32_t rank);
   Status await_letter(std::uint32_t from);
+  // The group is joined before it is used: a session that does not know it was told by the other end that it is over.
+  Status refused(std::uint32_t other, const Error& error) const;
 
   Engine& engine_;
   const GroupId group_;

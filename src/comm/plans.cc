@@ -4,6 +4,7 @@
 
 #include <algorithm>
 #include <array>
+#include <bit>
 
 namespace r2ccl {
 namespace {
@@ -23,6 +24,17 @@ constexpr auto kModes = std::to_array<ModeRow>({
     {"trees", Mode::kTrees, "trees"},
     {"auto", Mode::kAuto, "auto"},
 });
+
+// Messages that stay in a processor's cache between their arrival and their sum; no more of them than this.
+constexpr std::uint64_t kCachedMessage = 512 << 10;
+constexpr std::uint64_t kMostSegments = 256;
+
+Tuning tuning_for(const Request& request, std::uint32_t ranks) {
+  const std::uint64_t segments = request.bytes / ranks / kCachedMessage;
+  Tuning tuning;
+  if (segments > 1) tuning.segments = static_cast<std::uint32_t>(std::bit_ceil(std::min(segments, kMostSegments)));
+  return tuning;
+}
 
 }  // namespace
 
@@ -49,7 +61,8 @@ Result<std::shared_ptr<const RankPlan>> Plans::plan_for(const Call& call) {
   const Key key{call.kind, request.bytes, call.peer};
   const auto found = std::ranges::find(kept_, key, [](const auto& entry) { return entry.first; });
   if (found != kept_.end()) return found->second;
-  Result<Plan> plan = make(request);
+  Result<Plan> plan = make(request, cluster_);
+  if (!plan) plan = make(request, healthy_);
   if (!plan) return std::unexpected(plan.error());
   if (kept_.size() >= kKept) kept_.erase(kept_.begin());
   auto made = std::make_shared<const RankPlan>(RankPlan{plan->frame, plan->lanes(rank_)});
@@ -57,14 +70,15 @@ Result<std::shared_ptr<const RankPlan>> Plans::plan_for(const Call& call) {
 }
 
 // What can not do this call, or not on this cluster, gives way to auto: alike on every rank, because it is a pure function.
-Result<Plan> Plans::make(const Request& request) const {
+Result<Plan> Plans::make(const Request& request, const Cluster& cluster) const {
   std::string_view name = "auto";
   if (request.collective == Collective::kAllReduce) {
     name =
         algorithm_.empty() ? std::ranges::find(kModes, mode_, &ModeRow::mode)->algorithm : std::string_view(algorithm_);
   }
-  Result<Plan> plan = r2ccl::plan(name, request, cluster_);
-  return plan || name == "auto" ? std::move(plan) : r2ccl::plan("auto", request, cluster_);
+  const Tuning tuning = tuning_for(request, cluster.ranks());
+  Result<Plan> plan = r2ccl::plan(name, request, cluster, tuning);
+  return plan || name == "auto" ? std::move(plan) : r2ccl::plan("auto", request, cluster, tuning);
 }
 
 }  // namespace r2ccl

@@ -30,18 +30,21 @@ class Plans final {
   Plans(Mode mode, std::string algorithm, std::uint32_t rank)
       : mode_(mode), algorithm_(std::move(algorithm)), rank_(rank) {}
 
+  // Planned for where nothing can be planned on what is left: servers without a rail in common can only wait for a NIC to come back.
+  void set_healthy(const Cluster& cluster) { healthy_ = cluster; }
   // Forgets what it knows when the cluster changes.
   void use(const Cluster& cluster, std::uint64_t version);
   Result<std::shared_ptr<const RankPlan>> plan_for(const Call& call);
 
  private:
   using Key = std::tuple<CallKind, std::uint64_t, std::uint32_t>;  // kind, bytes, root
-  Result<Plan> make(const Request& request) const;
+  Result<Plan> make(const Request& request, const Cluster& cluster) const;
 
   const Mode mode_;
   const std::string algorithm_;
   const std::uint32_t rank_;
   Cluster cluster_;
+  Cluster healthy_;
   std::uint64_t version_ = UINT64_MAX;
   std::vector<std::pair<Key, std::shared_ptr<const RankPlan>>> kept_;  // oldest first
 };
