@@ -72,6 +72,7 @@ void print_json(const sim::FuzzSummary& summary, double seconds, Console& consol
                                       {"failed", summary.failed_seeds},
                                       {"faults", summary.faults},
                                       {"repairs", summary.repairs},
+                                      {"collectives", summary.collectives},
                                       {"seconds", seconds},
                                       {"simulated_seconds", to_seconds(summary.simulated)},
                                       {"replayed_bytes", summary.replayed_bytes},
@@ -86,13 +87,14 @@ void print_json(const sim::FuzzSummary& summary, double seconds, Console& consol
 void print_text(const sim::FuzzSummary& summary, double seconds, Console& console) {
   print_failures(summary, console);
   const bool ok = summary.failed_seeds == 0;
-  console.line(fmt::format(
-      "{}  {} seeds, {} faults, {} repairs; sent again {}; {:.0f} s of network time in {:.1f} s; digest {:016x}",
-      console.paint(ok ? Colour::kGreen : Colour::kRed,
-                    ok ? "all invariants held" : fmt::format("{} seeds failed", summary.failed_seeds)),
-      summary.seeds, summary.faults, summary.repairs,
-      bytes_text(summary.replayed_bytes + summary.hedged_bytes + summary.resent_bytes), to_seconds(summary.simulated),
-      seconds, summary.digest));
+  console.line(
+      fmt::format("{}  {} seeds, {} faults, {} repairs, {} collectives; sent again {}; {:.0f} s of network time in "
+                  "{:.1f} s; digest {:016x}",
+                  console.paint(ok ? Colour::kGreen : Colour::kRed,
+                                ok ? "all invariants held" : fmt::format("{} seeds failed", summary.failed_seeds)),
+                  summary.seeds, summary.faults, summary.repairs, summary.collectives,
+                  bytes_text(summary.replayed_bytes + summary.hedged_bytes + summary.resent_bytes),
+                  to_seconds(summary.simulated), seconds, summary.digest));
 }
 
 int run_seeds(const Options& options, Console& console) {

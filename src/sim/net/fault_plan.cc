@@ -63,6 +63,7 @@ std::string to_text(const PlannedFault& fault) {
                         fault.trigger->process);
   }
   text += fmt::format(", server {} NIC {}", fault.nic.server, fault.nic.nic);
+  if (fault.local != 0) text += fmt::format(" process {} there", fault.local);
   if (fault.kind == FaultKind::kCut || fault.kind == FaultKind::kCutAll || fault.kind == FaultKind::kOneWayLoss) {
     text += fmt::format(" to server {} NIC {}", fault.other.server, fault.other.nic);
   }

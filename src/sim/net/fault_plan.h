@@ -42,10 +42,11 @@ struct PlannedFault {
   FaultKind kind{};
   Duration at{};  // after the start; with a trigger: after its event
   std::optional<Trigger> trigger{};
-  Duration lasts{};       // zero: heals at once by nature (cut, corruption), or never (deaths)
-  NicRef nic{};           // kPause, deaths: nic.server is the process
-  NicRef other{};         // kCut, kOneWayLoss
-  Duration notice_nic{};  // kCut: when the end at `nic` learns it; Network::kNeverNotices
+  Duration lasts{};        // zero: heals at once by nature (cut, corruption), or never (deaths)
+  NicRef nic{};            // deaths, kPause: its server
+  std::uint8_t local = 0;  // kPause, kProcessDeath: which process of that server
+  NicRef other{};          // kCut, kOneWayLoss
+  Duration notice_nic{};   // kCut: when the end at `nic` learns it; Network::kNeverNotices
   Duration notice_other{};
   double amount = 0;  // loss probability, rate factor, delay in ms
   bool late_prefix = false;

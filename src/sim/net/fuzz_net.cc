@@ -21,6 +21,7 @@ void add(FuzzSummary& total, const RunReport& report) {
   ++total.seeds;
   total.faults += report.faults;
   total.repairs += report.repairs;
+  total.collectives += report.collectives;
   total.replayed_bytes += report.replayed_bytes;
   total.hedged_bytes += report.hedged_bytes;
   total.resent_bytes += report.resent_bytes;

@@ -19,6 +19,7 @@ struct FuzzSummary {
   std::uint64_t seeds = 0;
   std::uint64_t faults = 0;
   std::uint64_t repairs = 0;
+  std::uint64_t collectives = 0;
   std::uint64_t replayed_bytes = 0, hedged_bytes = 0, resent_bytes = 0;
   std::uint64_t events = 0;
   std::uint64_t digest = 0;  // of all runs, in order of seeds

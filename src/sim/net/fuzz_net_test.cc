@@ -16,11 +16,16 @@ TEST(FuzzNet, InvariantsHoldUnderEverySeed) {
   for (const FailedSeed& failed : summary.failed) ADD_FAILURE() << failed.replay << ": " << failed.violations.front();
   EXPECT_GT(summary.faults, kSeeds);
   EXPECT_GT(summary.repairs, kSeeds / 2);
+  EXPECT_GT(summary.collectives, kSeeds / 2);
 }
 
 TEST(FuzzNet, SameSeedSameDigest) {
   for (std::uint64_t seed = 1; seed <= 20; ++seed) {
     EXPECT_EQ(run_scenario(draw_scenario(seed)).digest, run_scenario(draw_scenario(seed)).digest) << "seed " << seed;
+  }
+  for (std::uint64_t seed = 1; seed <= 20; ++seed) {
+    const Scenario scenario = draw_scenario(seed, Load::kCollectives);
+    EXPECT_EQ(run_scenario(scenario).digest, run_scenario(scenario).digest) << "seed " << seed;
   }
   EXPECT_EQ(fuzz(1, 20, 1).digest, fuzz(1, 20, 2).digest);
 }

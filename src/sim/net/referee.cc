@@ -14,6 +14,11 @@ bool Referee::peer_down(std::size_t process, std::size_t peer) const {
   return ends_[process * scenario_.processes + peer].peer_down;
 }
 
+bool Referee::was_up(std::size_t process, std::size_t peer, NicId nic, bool low) const {
+  return std::ranges::any_of(ends_[process * scenario_.processes + peer].opened,
+                             [&](const PathEpoch& one) { return (low ? one.path.low : one.path.high) == nic; });
+}
+
 // When that end fenced the copy's path, if it did: a fence of a later epoch covers earlier ones.
 const std::uint64_t* Referee::fence_clock(const End& end, const PathEpoch& copy) {
   const auto found = end.fenced.lower_bound(copy);
@@ -34,6 +39,8 @@ void Referee::on_event(std::size_t process, std::size_t peer, const Event& event
     case EventKind::kChunkPlaced:
       return on_placed(who, here, there, event);
     case EventKind::kMessageDelivered:
+      // Communicators have the same streams, and events do not name the group.
+      if (scenario_.collectives && scenario_.collectives->communicators.size() > 1) return;
       if (!here.delivered.emplace(event.extra, event.number).second)
         violation(fmt::format("{}: message {} of stream {} was delivered twice", who, event.number, event.extra));
       return;
@@ -92,8 +99,9 @@ void Referee::check_replay(const std::string& who, const Chunk& chunk, End& ther
   if (!lost_behind_fence)
     violation(fmt::format("{}: chunk {} was replayed although no path it took was fenced by the receiver without it",
                           who, event.number));
-  // A copy that came corrupt, or whose group was aborted before it went out, is void although its path lives on.
-  if (copy_alive && !scenario_.corrupting && !scenario_.aborts(1))
+  // A copy that came corrupt, or whose group was aborted before it went out, is void although its path lives on. Communicators that
+  // are done abort their group.
+  if (copy_alive && !scenario_.corrupting && !scenario_.aborts(1) && !scenario_.collectives)
     violation(fmt::format("{}: chunk {} was replayed although a copy was on a path the receiver had not fenced", who,
                           event.number));
 }

@@ -32,6 +32,8 @@ class Referee final {
 
   std::size_t fences() const { return fences_; }
   bool peer_down(std::size_t process, std::size_t peer) const;
+  // A path of that session that begins at this NIC of the process has been up. `low`: the process has the lower id.
+  bool was_up(std::size_t process, std::size_t peer, NicId nic, bool low) const;
 
  private:
   struct PathEpoch {

@@ -23,14 +23,15 @@ class Run {
   explicit Run(const Scenario& scenario)
       : scenario_(scenario),
         world_(scenario.seed, scenario.scheduling),
-        network_(world_, scenario.network, scenario.processes, scenario.data_nics + 1),
+        network_(world_, scenario.network, scenario.servers(), scenario.data_nics + 1),
         referee_(scenario),
         workload_(scenario, referee_),
+        board_(scenario, network_, referee_),
         driver_(world_, network_, scenario.plan, [this](const PlannedFault& fault) { on_process_fault(fault); }),
         victim_(scenario.processes) {
     world_.limit_events(kEventsMax);
     for (std::size_t i = 0; i < scenario.processes; ++i)
-      processes_.push_back(std::make_unique<SimProcess>(i, scenario, world_, network_, referee_, workload_));
+      processes_.push_back(std::make_unique<SimProcess>(i, scenario, world_, network_, referee_, workload_, board_));
   }
 
   RunReport run();
@@ -38,10 +39,13 @@ class Run {
  private:
   void on_process_fault(const PlannedFault& fault);
   void start_faults();
+  bool call_together();
   bool rendezvous();
   void exchange();
   void farewell();
+  const CommMember* unfinished_member() const;
   bool everything_settled() const;
+  Duration planned_until() const;
   bool told_of_deaths() const;
   bool dead(std::size_t process) const { return !world_.alive(processes_[process]->slot()); }
 
@@ -50,6 +54,7 @@ class Run {
   Network network_;
   Referee referee_;
   Workload workload_;
+  CollectiveBoard board_;
   FaultDriver driver_;
   std::vector<std::unique_ptr<SimProcess>> processes_;
   std::vector<bool> victim_;
@@ -57,16 +62,18 @@ class Run {
 };
 
 void Run::on_process_fault(const PlannedFault& fault) {
-  SimProcess& process = *processes_[fault.nic.server];
-  if (fault.kind == FaultKind::kPause) {
-    world_.pause(process.slot(), world_.now() + fault.lasts);
-    return;
+  const std::size_t first = scenario_.first_process(fault.nic.server);
+  const std::size_t end = std::min(first + scenario_.per_server, scenario_.processes);
+  if (fault.kind == FaultKind::kPause)
+    return world_.pause(processes_[first + fault.local]->slot(), world_.now() + fault.lasts);
+  for (std::size_t i = first; i < end; ++i) {
+    if (fault.kind == FaultKind::kProcessDeath && i != first + fault.local) continue;
+    victim_[i] = true;
+    if (fault.kind == FaultKind::kPartition) continue;
+    world_.kill(processes_[i]->slot());
+    if (fault.kind == FaultKind::kProcessDeath) network_.drop_process(processes_[i]->dialer(), fault.amount > 0);
+    workload_.on_process_dead(i);
   }
-  victim_[fault.nic.server] = true;
-  if (fault.kind == FaultKind::kPartition) return;
-  world_.kill(process.slot());
-  if (fault.kind == FaultKind::kProcessDeath) network_.drop_process(process.dialer(), fault.amount > 0);
-  workload_.on_process_dead(fault.nic.server);
 }
 
 void Run::start_faults() {
@@ -74,29 +81,39 @@ void Run::start_faults() {
   for (const auto& process : processes_) process->set_fault_driver(&driver_);
 }
 
+// The processes of a run of messages meet by one id; communicators make their own.
+bool Run::call_together() {
+  for (const auto& process : processes_) {
+    if (scenario_.collectives) process->listen();
+  }
+  if (scenario_.collectives) return true;
+  const auto id = processes_[0]->host_root();
+  if (!id) referee_.violation("root: " + id.error().what);
+  if (!id) return false;
+  for (const auto& process : processes_) process->join(*id);
+  return true;
+}
+
 bool Run::rendezvous() {
   std::vector<ProcessId> ids;
   for (const auto& process : processes_) ids.push_back(process->id());
-  auto id = processes_[0]->host_root();
-  if (!id) {
-    referee_.violation("root: " + id.error().what);
-    return false;
-  }
+  for (const auto& process : processes_) process->set_peers(ids);
+  if (!call_together()) return false;
   for (const auto& process : processes_) {
-    process->set_peers(ids);
-    process->join(*id);
     process->set_on_turn([this] {
-      if (std::ranges::all_of(processes_, [](const auto& one) { return one->ready(); })) world_.stop();
+      const bool ready = std::ranges::all_of(processes_, [](const auto& one) { return one->ready(); });
+      if (ready || !referee_.violations().empty()) world_.stop();
     });
   }
   if (scenario_.early_faults) start_faults();
   const Duration faults = scenario_.early_faults ? scenario_.plan.quiet_by() : Duration{};
-  if (!world_.run_until(world_.now() + kReadyWithin + faults)) return true;
+  if (!world_.run_until(world_.now() + kReadyWithin + faults)) return referee_.violations().empty();
   referee_.violation("the processes did not find each other in time");
   return false;
 }
 
 bool Run::told_of_deaths() const {
+  if (scenario_.collectives) return true;  // a communicator that fails says so
   for (std::size_t i = 0; i < victim_.size(); ++i) {
     for (std::size_t j = 0; j < victim_.size(); ++j) {
       if (i != j && (victim_[i] || victim_[j]) && !dead(i) && !referee_.peer_down(i, j)) return false;
@@ -105,10 +122,34 @@ bool Run::told_of_deaths() const {
   return true;
 }
 
+// One that has to wait and lives; null: none.
+const CommMember* Run::unfinished_member() const {
+  for (std::size_t i = 0; i < processes_.size(); ++i) {
+    if (dead(i)) continue;
+    for (const auto& member : processes_[i]->members()) {
+      if (!member->over()) return member.get();
+    }
+  }
+  return nullptr;
+}
+
 bool Run::everything_settled() const {
-  if (!workload_.settled()) return false;
+  if (!workload_.settled() || unfinished_member() != nullptr) return false;
   if (!scenario_.plan.lethal()) return true;
   return std::ranges::count(victim_, true) != 0 && told_of_deaths();
+}
+
+// When the last thing that is planned has begun or healed.
+Duration Run::planned_until() const {
+  Duration last = scenario_.plan.quiet_by();
+  for (const PlannedMessage& message : scenario_.messages) last = std::max({last, message.send_at, message.receive_at});
+  for (const PlannedAction& action : scenario_.actions) last = std::max(last, action.at);
+  if (!scenario_.collectives) return last;
+  for (const PlannedCommunicator& communicator : scenario_.collectives->communicators) {
+    last = std::max(last, communicator.create_at);
+    for (const PlannedBatch& batch : communicator.batches) last = std::max(last, std::ranges::max(batch.due));
+  }
+  return scenario_.collectives->until_healed ? last + kHealWithin : last;
 }
 
 void Run::exchange() {
@@ -123,14 +164,12 @@ void Run::exchange() {
   }
   const Duration patience =
       scenario_.plan.lethal() ? scenario_.session.limits.peer_timeout + kToldWithin : kCompleteWithin;
-  Duration last{};
-  for (const PlannedMessage& message : scenario_.messages) last = std::max({last, message.send_at, message.receive_at});
-  for (const PlannedAction& action : scenario_.actions) last = std::max(last, action.at);
-  world_.run_until(start_ + std::max(scenario_.plan.quiet_by(), last) + patience);
+  world_.run_until(start_ + planned_until() + patience);
   if (!everything_settled()) {
     if (!told_of_deaths()) referee_.violation("somebody was not told of a peer's death in time");
     if (!workload_.settled())
       referee_.violation(fmt::format("{} operations did not end in time", workload_.unsettled()));
+    if (const CommMember* member = unfinished_member()) referee_.violation(member->unfinished());
   }
   for (std::size_t i = 0; i < victim_.size(); ++i) {
     for (std::size_t j = 0; j < victim_.size(); ++j) {
@@ -167,6 +206,9 @@ RunReport Run::run() {
       exchange();
       farewell();
       workload_.check_end();
+      for (const auto& process : processes_) {
+        for (const auto& member : process->members()) member->check_end();
+      }
     }
   } catch (const Bug& bug) {
     referee_.violation(std::string("bug: ") + bug.what());
@@ -187,6 +229,8 @@ RunReport Run::run() {
     report.hedged_bytes += process->counters().hedged_bytes;
     report.resent_bytes += process->counters().resent_bytes;
   }
+  report.collectives = board_.collectives();
+  report.maps = board_.maps();
   report.simulated = world_.now() - start_;
   return report;
 }

@@ -3,7 +3,6 @@
 #include <fmt/format.h>
 
 #include <algorithm>
-#include <cmath>
 
 namespace r2ccl::sim {
 
@@ -19,21 +18,17 @@ constexpr double kThemeShare = 0.35;
 constexpr double kAbortShare = 0.1;
 constexpr double kDrainShare = 0.15;
 constexpr double kEarlyShare = 0.1;
+constexpr double kCollectivesShare = 1.0 / 3;
 constexpr Duration kSlowHeartbeat = 30s;
 constexpr Duration kPatientPeerTimeout = 60s;
-
-std::uint64_t log_uniform(SimRandom& random, double low, double high) {
-  const double unit = static_cast<double>(random.draw() >> 11) * 0x1p-53;
-  return static_cast<std::uint64_t>(low * std::pow(high / low, unit));
-}
 
 NetworkConfig draw_network(SimRandom& random) {
   NetworkConfig network;
   network.fabric = random.chance(0.3) ? Fabric::kRails : Fabric::kRouted;
-  network.rate_bytes_s = static_cast<double>(log_uniform(random, 2e6, 50e6));
+  network.rate_bytes_s = static_cast<double>(random.log_uniform(2e6, 50e6));
   network.delay = random.between(10us, 300us);
   network.jitter = random.chance(0.7) ? static_cast<double>(random.between(0, 30)) / 10 : 0;
-  network.segment_bytes = log_uniform(random, 500, 9000);
+  network.segment_bytes = random.log_uniform(500, 9000);
   network.send_buffer = random.chance(0.4) ? random.between(3000, 16000) : random.between(16'000, 200'000);
   network.receive_buffer = random.chance(0.4) ? random.between(3000, 16000) : random.between(16'000, 200'000);
   network.split_reads = random.chance(0.6);
@@ -46,7 +41,7 @@ SessionConfig draw_session(SimRandom& random, Fabric fabric, const Rules& rules)
   session.rules = rules;
   session.fabric = fabric;
   SessionLimits& limits = session.limits;
-  limits.chunk_bytes = log_uniform(random, 512, 8192);
+  limits.chunk_bytes = random.log_uniform(512, 8192);
   limits.peer_timeout = kPeerTimeout;
   limits.copy_bytes_max = random.chance(0.3) ? 0 : random.between(64, 2048);
   limits.replay_buffer_bytes = random.chance(0.3) ? 4096 : 64 * 1024;
@@ -71,7 +66,7 @@ void draw_messages(SimRandom& random, Scenario& scenario, Duration window) {
                                                            scenario.processes
                                                      : scenario.processes - 1);
     message.stream = static_cast<std::uint8_t>(random.below(streams));
-    message.bytes = random.chance(0.1) ? 0 : static_cast<std::uint32_t>(log_uniform(random, 1, large ? 65536 : 6000));
+    message.bytes = random.chance(0.1) ? 0 : static_cast<std::uint32_t>(random.log_uniform(1, large ? 65536 : 6000));
     message.posted_bytes =
         message.bytes + (random.chance(0.2) ? static_cast<std::uint32_t>(random.between(1, 100)) : 0);
     message.tag = random.draw();
@@ -84,14 +79,17 @@ void draw_messages(SimRandom& random, Scenario& scenario, Duration window) {
   }
 }
 
+void draw_abort(SimRandom& random, Scenario& scenario, Duration window) {
+  if (!random.chance(kAbortShare)) return;
+  for (PlannedMessage& message : scenario.messages) message.group = static_cast<std::uint8_t>(random.below(kGroups));
+  scenario.actions.push_back({.kind = PlannedAction::Kind::kAbort,
+                              .at = random.between(Duration{}, window),
+                              .process = static_cast<std::uint8_t>(random.below(scenario.processes)),
+                              .subject = scenario.collectives ? std::uint8_t{0} : std::uint8_t{1}});
+}
+
 void draw_actions(SimRandom& random, Scenario& scenario, Duration window) {
-  if (random.chance(kAbortShare)) {
-    for (PlannedMessage& message : scenario.messages) message.group = static_cast<std::uint8_t>(random.below(kGroups));
-    scenario.actions.push_back({.kind = PlannedAction::Kind::kAbort,
-                                .at = random.between(Duration{}, window),
-                                .process = static_cast<std::uint8_t>(random.below(scenario.processes)),
-                                .subject = 1});
-  }
+  draw_abort(random, scenario, window);
   if (random.chance(kDrainShare)) {
     for (std::uint64_t i = random.between(1, 3); i > 0; --i) {
       PlannedAction action{.kind = PlannedAction::Kind::kDrain,
@@ -132,7 +130,13 @@ NicRef draw_nic(Drawing& d) {
   const std::size_t nics = d.scenario.data_nics + (d.control ? 1 : 0);
   std::uint64_t nic = d.random.below(nics);
   if (d.one_rail && d.random.chance(0.6)) nic = 0;
-  return {static_cast<std::uint8_t>(d.random.below(d.scenario.processes)), static_cast<std::uint8_t>(nic)};
+  return {static_cast<std::uint8_t>(d.random.below(d.scenario.servers())), static_cast<std::uint8_t>(nic)};
+}
+
+// One of the processes of the server.
+std::uint8_t draw_local(Drawing& d, std::uint8_t server) {
+  const std::size_t first = d.scenario.first_process(server);
+  return static_cast<std::uint8_t>(d.random.below(std::min(d.scenario.per_server, d.scenario.processes - first)));
 }
 
 void draw_cut(Drawing& d, PlannedFault& fault) {
@@ -147,17 +151,18 @@ PlannedFault draw_fault(Drawing& d, FaultKind kind) {
   SimRandom& random = d.random;
   PlannedFault fault{.kind = kind};
   fault.nic = draw_nic(d);
-  fault.other.server = static_cast<std::uint8_t>((fault.nic.server + random.between(1, d.scenario.processes - 1)) %
-                                                 d.scenario.processes);
+  fault.other.server = static_cast<std::uint8_t>((fault.nic.server + random.between(1, d.scenario.servers() - 1)) %
+                                                 d.scenario.servers());
   const bool rails = d.scenario.network.fabric == Fabric::kRails || fault.nic.nic == d.scenario.data_nics;
   fault.other.nic =
       rails || random.chance(0.6) ? fault.nic.nic : static_cast<std::uint8_t>(random.below(d.scenario.data_nics));
   fault.at = random.between(Duration{}, d.window + d.window / 4);
-  fault.lasts = Duration(log_uniform(random, 200e3, static_cast<double>(kFaultLastsMax.count())));
+  fault.lasts = Duration(random.log_uniform(200e3, static_cast<double>(kFaultLastsMax.count())));
   if (kind == FaultKind::kCut || kind == FaultKind::kCutAll) {
     draw_cut(d, fault);
     fault.lasts = {};
   }
+  if (kind == FaultKind::kPause && d.scenario.per_server > 1) fault.local = draw_local(d, fault.nic.server);
   if (kind == FaultKind::kPacketLoss) fault.amount = static_cast<double>(random.between(1, 30)) / 100;
   if (kind == FaultKind::kDelaySpike) fault.amount = static_cast<double>(random.between(1, d.harmless ? 20 : 140));
   if (kind == FaultKind::kSlowDown) fault.amount = static_cast<double>(random.between(5, 50)) / 100;
@@ -201,8 +206,8 @@ void lose_notices(Drawing& d, Scenario& scenario) {
   scenario.plan.faults.push_back(lost);
   PlannedFault all = draw_fault(d, FaultKind::kCutAll);
   all.nic.server = lost.nic.server;
-  all.other.server = static_cast<std::uint8_t>((lost.nic.server + 1) % scenario.processes);
-  all.trigger = Trigger{.kind = EventKind::kFenceSent, .process = lost.nic.server};
+  all.other.server = static_cast<std::uint8_t>((lost.nic.server + 1) % scenario.servers());
+  all.trigger = Trigger{.kind = EventKind::kFenceSent, .process = scenario.first_process(lost.nic.server)};
   all.at = {};
   all.late_prefix = false;
   scenario.plan.faults.push_back(all);
@@ -210,7 +215,7 @@ void lose_notices(Drawing& d, Scenario& scenario) {
 
 void delay_notices(Drawing& d, Scenario& scenario) {
   const auto management = static_cast<std::uint8_t>(scenario.data_nics);
-  const auto server = static_cast<std::uint8_t>(d.random.below(scenario.processes));
+  const auto server = static_cast<std::uint8_t>(d.random.below(scenario.servers()));
   for (std::uint64_t i = d.random.between(1, 3); i > 0; --i) {
     PlannedFault cut = draw_fault(d, FaultKind::kCut);
     cut.trigger.reset();
@@ -230,8 +235,9 @@ void delay_landings(Drawing& d, Scenario& scenario) {
   scenario.session.limits.chunk_bytes = d.random.between(4096, 8192);
   for (std::uint64_t i = d.random.between(2, 6); i > 0; --i) {
     PlannedFault spike = draw_fault(d, FaultKind::kDelaySpike);
-    spike.trigger = Trigger{
-        .kind = EventKind::kChunkSent, .process = spike.nic.server, .nth = static_cast<int>(d.random.between(1, 40))};
+    spike.trigger = Trigger{.kind = EventKind::kChunkSent,
+                            .process = scenario.first_process(spike.nic.server),
+                            .nth = static_cast<int>(d.random.between(1, 40))};
     spike.nic.nic = static_cast<std::uint8_t>(d.random.below(scenario.data_nics));
     spike.at = d.random.between(10us, 3ms);
     spike.lasts = d.random.between(5ms, 100ms);
@@ -293,7 +299,8 @@ void draw_plan(SimRandom& random, Scenario& scenario, Duration window) {
   if (!d.harmless && random.chance(kLethalShare)) {
     constexpr FaultKind kDeaths[] = {FaultKind::kProcessDeath, FaultKind::kServerDeath, FaultKind::kPartition};
     PlannedFault death{.kind = kDeaths[random.below(3)], .at = random.between(Duration{}, window)};
-    death.nic.server = static_cast<std::uint8_t>(random.below(scenario.processes));
+    death.nic.server = static_cast<std::uint8_t>(random.below(scenario.servers()));
+    if (scenario.per_server > 1) death.local = draw_local(d, death.nic.server);
     death.amount = random.chance(0.5) ? 1 : 0;
     plan.faults.push_back(death);
   }
@@ -302,17 +309,24 @@ void draw_plan(SimRandom& random, Scenario& scenario, Duration window) {
 }  // namespace
 
 Scenario draw_scenario(std::uint64_t seed, const Rules& rules) {
+  // What a seed runs is not drawn from the same numbers as the rest.
+  return draw_scenario(seed, SimRandom(~seed).chance(kCollectivesShare) ? Load::kCollectives : Load::kMessages, rules);
+}
+
+Scenario draw_scenario(std::uint64_t seed, Load load, const Rules& rules) {
   SimRandom random(seed);
   Scenario scenario;
   scenario.seed = seed;
   scenario.processes = random.chance(0.12) ? 3 : 2;
+  if (load == Load::kCollectives) draw_ranks(random, scenario);
   scenario.data_nics = random.between(1, 4);
   scenario.network = draw_network(random);
   scenario.session = draw_session(random, scenario.network.fabric, rules);
   if (random.chance(0.3))
     scenario.scheduling = {.delay_min = 1us, .delay_max = random.between(50us, 2ms), .step_cost = 2us};
   const Duration window = random.between(20ms, 600ms);
-  draw_messages(random, scenario, window);
+  if (load == Load::kMessages) draw_messages(random, scenario, window);
+  if (load == Load::kCollectives) scenario.collectives = draw_collectives(random, scenario, window);
   draw_actions(random, scenario, window);
   draw_plan(random, scenario, window);
   // With the root dead nobody could tell that the only NIC is back.
@@ -322,6 +336,7 @@ Scenario draw_scenario(std::uint64_t seed, const Rules& rules) {
   }
   scenario.early_faults = !scenario.plan.lethal() && random.chance(kEarlyShare);
   scenario.finish = random.chance(0.7);
+  if (scenario.collectives) tame_collectives(scenario);
   return scenario;
 }
 

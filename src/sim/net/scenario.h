@@ -3,10 +3,12 @@
 // faults, so that rare combinations come up without every run being the same soup.
 
 #include <functional>
+#include <optional>
 #include <string>
 #include <vector>
 
 #include "session/session.h"
+#include "sim/net/collective_plan.h"
 #include "sim/net/fault_plan.h"
 #include "sim/net/network.h"
 
@@ -31,7 +33,7 @@ struct PlannedAction {
   enum class Kind : std::uint8_t { kAbort, kDrain, kUndrain } kind{};
   Duration at{};
   std::uint8_t process = 0;
-  std::uint8_t subject = 0;  // group or NIC
+  std::uint8_t subject = 0;  // group, communicator or NIC
 };
 std::string to_text(const PlannedAction& action);
 inline constexpr std::uint8_t kGroups = 2;
@@ -47,18 +49,23 @@ struct Sighting {
 struct Scenario {
   std::uint64_t seed = 0;
   std::size_t processes = 2;
-  std::size_t data_nics = 1;  // one more on every server is for management
+  std::size_t per_server = 1;  // processes; the last server may have fewer
+  std::size_t data_nics = 1;   // one more on every server is for management
   NetworkConfig network;
   Scheduling scheduling;
   SessionConfig session;
   std::vector<PlannedMessage> messages;
+  std::optional<CollectivePlan> collectives;  // instead of messages
   FaultPlan plan;
   std::vector<PlannedAction> actions;  // by time
   bool early_faults = false;           // the plan starts before the processes have found each other
   bool calm = false;                   // no path may go down at all
   bool never_silent = false;           // slow, late or paused, but never silent: no path may be judged silent
   bool corrupting = false;
-  bool aborts(std::uint8_t group) const;
+  std::size_t servers() const { return (processes + per_server - 1) / per_server; }
+  std::uint8_t server_of(std::size_t process) const { return static_cast<std::uint8_t>(process / per_server); }
+  std::uint8_t first_process(std::size_t server) const { return static_cast<std::uint8_t>(server * per_server); }
+  bool aborts(std::uint8_t group) const;  // or communicator
   bool drains() const;
   bool finish = true;  // ends with BYE
   // For sweeps: sees every event of both ends as it happens, and may break the network there and then.
@@ -67,7 +74,9 @@ struct Scenario {
   std::function<void(const std::string&)> trace;
 };
 
-Scenario draw_scenario(std::uint64_t seed, const Rules& rules = {});
+enum class Load : std::uint8_t { kMessages, kCollectives };
+Scenario draw_scenario(std::uint64_t seed, const Rules& rules = {});  // of either load
+Scenario draw_scenario(std::uint64_t seed, Load load, const Rules& rules = {});
 
 struct RunReport {
   bool ok = true;
@@ -77,6 +86,8 @@ struct RunReport {
   std::size_t faults = 0;
   std::size_t repairs = 0;  // paths fenced
   std::uint64_t replayed_bytes = 0, hedged_bytes = 0, resent_bytes = 0;
+  std::size_t collectives = 0;  // that ended right, counted at rank 0
+  std::size_t maps = 0;         // of NICs' health that collectives were planned by, beyond each communicator's first
   Duration simulated{};
 };
 inline constexpr std::size_t kViolationsMax = 20;

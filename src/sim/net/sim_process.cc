@@ -11,9 +11,9 @@ namespace {
 EngineConfig engine_config(std::size_t index, const Scenario& scenario) {
   EngineConfig config;
   config.session = scenario.session;
-  config.server = {index + 1};
+  config.server = {std::uint64_t{scenario.server_of(index)} + 1};
   config.rank = static_cast<std::uint32_t>(index);
-  config.host = fmt::format("server{}", index);
+  config.host = fmt::format("server{}", scenario.server_of(index));
   config.control_nic = {static_cast<std::uint8_t>(scenario.data_nics)};
   config.control_nic_is_data = false;
   return config;
@@ -26,7 +26,7 @@ void SimLog::write(LogLevel, std::string_view line) {
 }
 
 SimProcess::SimProcess(std::size_t index, const Scenario& scenario, World& world, Network& network, Referee& referee,
-                       Workload& workload)
+                       Workload& workload, CollectiveBoard& board)
     : index_(index),
       scenario_(scenario),
       world_(world),
@@ -36,7 +36,7 @@ SimProcess::SimProcess(std::size_t index, const Scenario& scenario, World& world
       random_(world.random().fork()),
       log_(index, scenario.trace, world),
       id_{random_.draw() | 1},
-      dialer_(network, static_cast<std::uint8_t>(index)),
+      dialer_(network, scenario.server_of(index)),
       telemetry_(16),
       provider_(std::make_unique<StreamProvider>(dialer_, keyring_, random_, id_, StreamLimits{})),
       engine_(std::make_unique<Engine>(Env{world, random_, log_}, *provider_, keyring_, telemetry_, id_,
@@ -44,6 +44,7 @@ SimProcess::SimProcess(std::size_t index, const Scenario& scenario, World& world
       slot_(world.add(*this)) {
   dialer_.set_process(slot_);
   telemetry_.set_listener(this);
+  make_members(board);
 }
 
 SimProcess::~SimProcess() {
@@ -54,19 +55,44 @@ Result<UniqueId> SimProcess::host_root() {
   return engine_->host(scenario_.processes);
 }
 
-void SimProcess::join(const UniqueId& id) {
+void SimProcess::listen() {
   if (const Status listening = engine_->listen(); !listening)
     referee_.violation("listen failed: " + listening.error().what);
+}
+
+void SimProcess::join(const UniqueId& id) {
+  listen();
   engine_->join(id);
 }
 
 bool SimProcess::ready() const {
-  return engine_->ready();
+  if (!scenario_.collectives) return engine_->ready();
+  return std::ranges::all_of(members_, [](const auto& member) { return member->ready(); });
 }
 
 void SimProcess::finish(Instant now) {
+  for (const auto& member : members_) member->destroy();
   engine_->finish(now);
   world_.wake(slot_);
+}
+
+void SimProcess::make_members(CollectiveBoard& board) {
+  if (!scenario_.collectives) return;
+  for (std::size_t i = 0; i < scenario_.collectives->communicators.size(); ++i) {
+    const auto& ranks = scenario_.collectives->communicators[i].process;
+    const auto rank = static_cast<std::uint32_t>(std::ranges::find(ranks, index_) - ranks.begin());
+    members_.push_back(std::make_unique<CommMember>(scenario_, i, rank, board, referee_, ids_));
+  }
+}
+
+Turn SimProcess::step_members(Instant now) {
+  Turn turn;
+  for (const auto& member : members_) {
+    const std::uint64_t before = member->trace();
+    turn.merge(member->step(*engine_, Env{world_, random_, log_}, start_, now));
+    if (member->trace() != before) world_.trace(member->trace());
+  }
+  return turn;
 }
 
 void SimProcess::open_sessions() {
@@ -79,12 +105,13 @@ void SimProcess::open_sessions() {
 
 Turn SimProcess::step(Instant now) {
   Turn turn = engine_->step(now);
-  if (sessions_.empty() && engine_->ready()) {
+  turn.merge(step_members(now));
+  if (members_.empty() && sessions_.empty() && engine_->ready()) {
     open_sessions();
     turn.moved = true;
   }
-  if (!sessions_.empty() && start_ != kNever) {
-    turn.merge(workload_.post_due(index_, start_, now, sessions_));
+  if (start_ != kNever) {
+    if (!sessions_.empty()) turn.merge(workload_.post_due(index_, start_, now, sessions_));
     turn.merge(run_actions(now));
   }
   turn.moved |= take_completions();
@@ -118,13 +145,17 @@ Turn SimProcess::run_actions(Instant now) {
     if (scenario_.trace) scenario_.trace(to_text(action));
     if (action.kind == PlannedAction::Kind::kDrain) engine_->drain({action.subject}, now);
     if (action.kind == PlannedAction::Kind::kUndrain) engine_->undrain({action.subject}, now);
-    if (action.kind != PlannedAction::Kind::kAbort) continue;
-    for (Session* session : sessions_)
-      if (session != nullptr) session->abort(sim_group(action.subject));
-    take_completions();
-    workload_.on_abort(index_, action.subject);
+    if (action.kind == PlannedAction::Kind::kAbort) abort(action.subject);
   }
   return turn;
+}
+
+void SimProcess::abort(std::uint8_t subject) {
+  if (scenario_.collectives) return members_[subject]->abort();
+  for (Session* session : sessions_)
+    if (session != nullptr) session->abort(sim_group(subject));
+  take_completions();
+  workload_.on_abort(index_, subject);
 }
 
 void SimProcess::check_bounds(Session& session) {
@@ -153,8 +184,8 @@ void SimProcess::on_event(const Event& event) {
   referee_.on_event(index_, peer_index, event);
   if (!scenario_.watch) return;
   const bool low = id_ < event.peer;
-  const NicRef here{static_cast<std::uint8_t>(index_), (low ? event.path.low : event.path.high).value};
-  const NicRef there{static_cast<std::uint8_t>(peer_index), (low ? event.path.high : event.path.low).value};
+  const NicRef here{scenario_.server_of(index_), (low ? event.path.low : event.path.high).value};
+  const NicRef there{scenario_.server_of(peer_index), (low ? event.path.high : event.path.low).value};
   scenario_.watch({index_, peer_index, here, there, event}, network_);
 }
 

@@ -5,6 +5,7 @@
 #include <vector>
 
 #include "runtime/engine.h"
+#include "sim/net/comm_member.h"
 #include "sim/net/fault_plan.h"
 #include "sim/net/referee.h"
 #include "sim/net/sim_dialer.h"
@@ -29,10 +30,11 @@ class SimLog final : public Log {
 class SimProcess final : public Process, private EventListener {
  public:
   SimProcess(std::size_t index, const Scenario& scenario, World& world, Network& network, Referee& referee,
-             Workload& workload);
+             Workload& workload, CollectiveBoard& board);
   ~SimProcess() override;
 
   Result<UniqueId> host_root();  // process 0
+  void listen();
   void join(const UniqueId& id);
   void set_peers(const std::vector<ProcessId>& ids) { ids_ = ids; }
   void set_fault_driver(FaultDriver* driver) { driver_ = driver; }
@@ -48,11 +50,15 @@ class SimProcess final : public Process, private EventListener {
   ProcessIndex slot() const { return slot_; }
   Engine& engine() { return *engine_; }
   const Counters& counters() const { return telemetry_.counters; }
+  const std::vector<std::unique_ptr<CommMember>>& members() const { return members_; }  // of communicators
 
  private:
   void on_event(const Event& event) override;
+  void make_members(CollectiveBoard& board);
+  Turn step_members(Instant now);
   void open_sessions();
   Turn run_actions(Instant now);
+  void abort(std::uint8_t subject);
   bool take_completions();
   void check_bounds(Session& session);
 
@@ -73,6 +79,7 @@ class SimProcess final : public Process, private EventListener {
   ProcessIndex slot_;
   std::vector<ProcessId> ids_;  // by index
   std::vector<Session*> sessions_;
+  std::vector<std::unique_ptr<CommMember>> members_;
   FaultDriver* driver_ = nullptr;
   std::function<void()> on_turn_;
   Instant start_ = kNever;

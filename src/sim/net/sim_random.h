@@ -2,6 +2,7 @@
 // The only source of chance in a simulated run, and the running hash that proves two runs were the same.
 
 #include <bit>
+#include <cmath>
 #include <cstring>
 
 #include "env/env.h"
@@ -37,6 +38,10 @@ class SimRandom final : public Random {
   }  // both inclusive
   Duration between(Duration low, Duration high) {
     return Duration(between(static_cast<std::uint64_t>(low.count()), static_cast<std::uint64_t>(high.count())));
+  }
+  // Every order of magnitude is as likely as any other.
+  std::uint64_t log_uniform(double low, double high) {
+    return static_cast<std::uint64_t>(low * std::pow(high / low, static_cast<double>(draw() >> 11) * 0x1p-53));
   }
   bool chance(double probability) { return static_cast<double>(draw() >> 11) * 0x1p-53 < probability; }
   SimRandom fork() { return SimRandom(draw()); }

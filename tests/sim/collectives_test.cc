@@ -1,0 +1,71 @@
+// Communicators of whole processes under the simulated network: exact while it breaks and heals, told in time when it does not.
+
+#include <fmt/format.h>
+#include <fmt/ranges.h>
+#include <gtest/gtest.h>
+
+#include <functional>
+
+#include "sim/net/scenario.h"
+
+namespace r2ccl::sim {
+namespace {
+
+using Trait = std::function<bool(const Scenario&)>;
+
+struct Sum {
+  std::size_t runs = 0, collectives = 0, repairs = 0, maps = 0;
+};
+
+// The first `count` seeds whose scenario has the trait.
+Sum run_seeds(std::size_t count, const Trait& trait) {
+  Sum sum;
+  for (std::uint64_t seed = 1; sum.runs < count; ++seed) {
+    const Scenario scenario = draw_scenario(seed, Load::kCollectives);
+    if (!trait(scenario)) continue;
+    const RunReport report = run_scenario(scenario);
+    EXPECT_TRUE(report.ok) << fmt::format("draw_scenario({}, Load::kCollectives): {}", seed,
+                                          fmt::join(report.violations, "; "));
+    ++sum.runs;
+    sum.collectives += report.collectives;
+    sum.repairs += report.repairs;
+    sum.maps += report.maps;
+  }
+  return sum;
+}
+
+TEST(Collectives, AreExactUnderEverySeed) {
+  const Sum sum = run_seeds(300, [](const Scenario&) { return true; });
+  EXPECT_GT(sum.collectives, 2000u);
+  EXPECT_GT(sum.repairs, 1000u);
+  EXPECT_GT(sum.maps, 50u) << "plans must have changed under way";
+}
+
+TEST(Collectives, EveryRankHearsOfADeath) {
+  run_seeds(60, [](const Scenario& scenario) { return scenario.plan.lethal(); });
+}
+
+TEST(Collectives, AbortEndsItEverywhere) {
+  run_seeds(60, [](const Scenario& scenario) { return scenario.aborts(0); });
+}
+
+TEST(Collectives, MapsGetRightAfterFaults) {
+  const Sum sum = run_seeds(100, [](const Scenario& scenario) { return scenario.collectives->until_healed; });
+  EXPECT_GT(sum.maps, 50u);
+}
+
+TEST(Collectives, RanksThatShareAServerSeeItsLostNic) {
+  const Sum sum = run_seeds(20, [](const Scenario& scenario) {
+    const auto lost = [](const PlannedFault& fault) { return fault.kind == FaultKind::kNicLost; };
+    return scenario.per_server > 1 && scenario.collectives->until_healed &&
+           std::ranges::any_of(scenario.plan.faults, lost);
+  });
+  EXPECT_GE(sum.maps, 10u);
+}
+
+TEST(Collectives, CommunicatorsThatShareSessionsDoNotDisturbEachOther) {
+  run_seeds(60, [](const Scenario& scenario) { return scenario.collectives->communicators.size() > 1; });
+}
+
+}  // namespace
+}  // namespace r2ccl::sim
