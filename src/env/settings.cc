@@ -13,6 +13,7 @@ namespace r2ccl {
 namespace {
 
 constexpr std::string_view kPrefix = "R2CCL_";
+constexpr std::string_view kSeedMode = "R2CC_MODE";
 
 struct Choice {
   std::string Settings::* field;
@@ -56,11 +57,21 @@ const Entry kEntries[] = {
     {"R2CCL_SERVER", "", &S::server, "", "which server this process plays, for several servers on one machine"},
     {"R2CCL_SOCKET_BUFFER", "0", &S::socket_buffer_bytes, "",
      "kernel buffer of each connection; 0: the system's choice"},
+    {"R2CCL_MODE", "auto", Choice{&S::mode}, "off|repair|balance|r2|optcc|direct|trees|auto",
+     "how collectives answer failures: not, by repair alone, by a ring that fits, by one algorithm, or by the best"},
+    {"R2CCL_ALGO", "", &S::algorithm, "", "algorithm by name, where it applies; unset: as R2CCL_MODE says"},
+    {"R2CCL_RANK", "", &S::rank, "", "rank of this process in its job; r2ccl run sets it"},
+    {"R2CCL_SIZE", "", &S::size, "", "ranks in the job; r2ccl run sets it"},
+    {"R2CCL_LOCAL_RANK", "", &S::local_rank, "", "rank among those of this server; r2ccl run sets it"},
+    {"R2CCL_UNIQUE_ID", "", Secret{&S::unique_id}, "",
+     "id of a rendezvous that is already hosted, in hex; unset: rank 0 hosts it"},
+    {kSeedMode, "", Choice{&S::seed_mode}, "0|1|2|3", "older name: R2CCL_MODE off, repair, balance, r2"},
     {"NCCL_DEBUG", "WARN", Choice{&S::debug}, "VERSION|WARN|INFO|TRACE", "how much is logged"},
     {"NCCL_DEBUG_FILE", "", &S::debug_file, "", "log file; %h is the host, %p the process id"},
     {"NCCL_SOCKET_IFNAME", "", &S::socket_ifname, "",
      "interface prefixes to use (or ^ not to use) when NICs are found"},
     {"NCCL_HOSTID", "", &S::host_id, "", "names the server in place of the host's own identity"},
+    {"NCCL_COMM_ID", "", &S::comm_id, "", "host:port where rank 0 hosts the rendezvous"},
 };
 
 template <class... F>
@@ -164,6 +175,13 @@ std::string_view nearest(std::string_view name) {
   return best;
 }
 
+// The older name counts where the newer one is not set.
+void use_seed_mode(Settings& settings, bool mode_is_set) {
+  constexpr std::array<std::string_view, 4> kModes = {"off", "repair", "balance", "r2"};
+  if (settings.seed_mode.empty() || mode_is_set) return;
+  settings.mode = kModes[static_cast<std::size_t>(settings.seed_mode.front() - '0')];
+}
+
 const Entry* find(std::string_view name) {
   const auto* const it = std::ranges::find(kEntries, name, &Entry::name);
   return it == std::end(kEntries) ? nullptr : it;
@@ -241,18 +259,21 @@ LogLevel Settings::log_level() const {
 Result<Settings> Settings::parse(std::span<const std::string_view> environment) {
   Settings settings;
   std::set<std::string_view> seen;
+  bool mode_is_set = false;
   for (const std::string_view line : environment) {
     const auto equals = line.find('=');
     const std::string_view name = line.substr(0, equals);
     const std::string_view value = equals == std::string_view::npos ? "" : line.substr(equals + 1);
-    const bool ours = name.starts_with(kPrefix);
+    const bool ours = name.starts_with(kPrefix) || name == kSeedMode;
     const Entry* const entry = find(name);
     if (entry == nullptr && ours)
       return fail(Fault::kMisuse, fmt::format("there is no setting {}; did you mean {}?", name, nearest(name)));
     if (entry == nullptr || !seen.insert(name).second || value.empty()) continue;
     const Status stored = assign(settings, *entry, value);
+    mode_is_set |= name == "R2CCL_MODE";
     if (!stored && ours) return fail(Fault::kMisuse, fmt::format("{}: {}", name, stored.error().what));
   }
+  use_seed_mode(settings, mode_is_set);
   if (Status range = check_range(settings); !range) return std::unexpected(range.error());
   return settings;
 }

@@ -45,12 +45,22 @@ struct Settings {
   std::string fabric = "routed";          // or "rails"
   std::optional<std::uint64_t> server;    // which server this process plays
   std::uint64_t socket_buffer_bytes = 0;  // 0 = the system's choice
+  std::string mode = "auto";              // how plans answer failures; comm/plans.h
+  std::string algorithm;                  // one by name, where it applies; empty: as the mode says
+  // Where this process stands in its job, as `r2ccl run` says it (comm/launch.h knows the other launchers).
+  std::optional<std::uint64_t> rank;
+  std::optional<std::uint64_t> size;
+  std::optional<std::uint64_t> local_rank;
+  std::string unique_id;  // in hex; holds a secret, never printed
 
   // NCCL's own. What NCCL would ignore is ignored here, so a job that runs under NCCL starts here too.
   std::string debug = "WARN";  // VERSION, WARN, INFO or TRACE
   std::string debug_file;      // %h host, %p process id
   std::string socket_ifname;
   std::string host_id;
+  std::string comm_id;  // host:port of the rendezvous
+
+  std::string seed_mode;  // R2CC_MODE, an older name of `mode`; already taken into account there
 
   LogLevel log_level() const;
 

@@ -77,9 +77,36 @@ TEST(Settings, WhatNcclWouldIgnoreIsIgnored) {
 }
 
 TEST(Settings, TheSecretIsNeverShown) {
-  const Settings settings = parse({"R2CCL_SECRET=hunter2"}).value();
+  const Settings settings = parse({"R2CCL_SECRET=hunter2", "R2CCL_UNIQUE_ID=abcd"}).value();
   EXPECT_EQ(settings.secret, "hunter2");
   EXPECT_EQ(settings.value_text("R2CCL_SECRET"), "(set)");
+  EXPECT_EQ(settings.unique_id, "abcd");
+  EXPECT_EQ(settings.value_text("R2CCL_UNIQUE_ID"), "(set)");
+}
+
+TEST(Settings, TheModeHasAnOlderNameThatGivesWay) {
+  EXPECT_EQ(parse({})->mode, "auto");
+  EXPECT_EQ(parse({"R2CCL_MODE=R2"})->mode, "r2");
+  EXPECT_EQ(parse({"R2CC_MODE=0"})->mode, "off");
+  EXPECT_EQ(parse({"R2CC_MODE=1"})->mode, "repair");
+  EXPECT_EQ(parse({"R2CC_MODE=2"})->mode, "balance");
+  EXPECT_EQ(parse({"R2CC_MODE=3"})->mode, "r2");
+  EXPECT_EQ(parse({"R2CC_MODE="})->mode, "auto");
+  EXPECT_EQ(parse({"R2CC_MODE=1", "R2CCL_MODE=auto"})->mode, "auto");
+  EXPECT_EQ(error_of({"R2CC_MODE=4"}), "R2CC_MODE: '4' is none of 0|1|2|3");
+  EXPECT_EQ(error_of({"R2CCL_MODE=fast"}),
+            "R2CCL_MODE: 'fast' is none of off|repair|balance|r2|optcc|direct|trees|auto");
+}
+
+TEST(Settings, ThePlaceInTheJobIsRead) {
+  const Settings settings =
+      parse({"R2CCL_RANK=3", "R2CCL_SIZE=4", "R2CCL_LOCAL_RANK=1", "R2CCL_ALGO=ring", "NCCL_COMM_ID=10.0.0.1:5000"})
+          .value();
+  EXPECT_EQ(settings.rank, 3u);
+  EXPECT_EQ(settings.size, 4u);
+  EXPECT_EQ(settings.local_rank, 1u);
+  EXPECT_EQ(settings.algorithm, "ring");
+  EXPECT_EQ(settings.comm_id, "10.0.0.1:5000");
 }
 
 TEST(Settings, EnvironmentIsTakenAsItIs) {

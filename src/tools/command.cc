@@ -9,7 +9,9 @@
 #include "tools/bench_link.h"
 #include "tools/demo.h"
 #include "tools/fuzz_net.h"
+#include "tools/perf.h"
 #include "tools/plan.h"
+#include "tools/run.h"
 #include "tools/settings.h"
 #include "tools/sim.h"
 
@@ -78,6 +80,8 @@ int run_command_line(const std::vector<std::string>& arguments, const Context& c
   app.get_formatter()->column_width(34);
   Action chosen;
   add_demo(app, context, chosen);
+  add_run(app, context, chosen);
+  add_perf(app, context, chosen);
   add_plan(app, context, chosen);
   add_sim(app, context, chosen);
   add_bench_link(app, context, chosen);

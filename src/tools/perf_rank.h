@@ -1,0 +1,16 @@
+#pragma once
+// One rank of `r2ccl perf`: joins the others, measures and checks every row with them; rank 0 prints.
+
+#include <string_view>
+#include <vector>
+
+#include "comm/launch.h"
+#include "tools/command.h"
+#include "tools/perf_options.h"
+
+namespace r2ccl::tools {
+
+// kExitFailed when anything was wrong anywhere; the same on every rank. An error when the communicator failed.
+Result<int> run_perf_rank(const PerfOptions& options, const Launch& launch, const Settings& settings, Console& console);
+
+}  // namespace r2ccl::tools

@@ -1,0 +1,10 @@
+#pragma once
+// Starts a program as the ranks of a job on this machine: `r2ccl run`.
+
+#include "tools/command.h"
+
+namespace r2ccl::tools {
+
+void add_run(CLI::App& app, const Context& context, Action& chosen);
+
+}  // namespace r2ccl::tools
