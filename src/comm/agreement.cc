@@ -88,7 +88,7 @@ bool Agreement::on_message(std::uint32_t from, ByteView bytes) {
 bool Agreement::on_propose(Reader& in) {
   HealthMap map{.version = in.get<std::uint64_t>(), .nic = {}};
   auto nics = get_nics(in, map_.nic.size());
-  if (!nics) return false;
+  if (!nics || std::ranges::find(*nics, kUnseen) != nics->end()) return false;
   map.nic = std::move(*nics);
   held_ = std::move(map);
   Bytes answer = body_of(static_cast<std::uint8_t>(Kind::kAnswer), held_->version);
