@@ -103,12 +103,12 @@ R2CCL_ENTRY(ncclResult_t, ncclCommAbort, ncclComm_t comm) {
   });
 }
 
-R2CCL_ENTRY(ncclResult_t, ncclCommRevoke, ncclComm_t comm, int revokeFlags) {
+R2CCL_ENTRY(ncclResult_t, ncclCommRevoke, ncclComm_t comm, int flags) {
   return guarded([&]() -> Outcome {
     MemberPtr member;
     if (auto bad = check_comm("ncclCommRevoke", comm, member); !bad.ok()) return bad;
-    if (revokeFlags != NCCL_REVOKE_DEFAULT) {
-      return invalid_argument(fmt::format("ncclCommRevoke: there is no flag {}", revokeFlags));
+    if (flags != NCCL_REVOKE_DEFAULT) {
+      return invalid_argument(fmt::format("ncclCommRevoke: there is no flag {}", flags));
     }
     if (member->finalizing()) return invalid_usage("ncclCommRevoke: the communicator was finalized");
     member->revoke();

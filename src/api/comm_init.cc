@@ -38,7 +38,7 @@ Outcome begin_join(const MemberPtr& member, const UniqueId& id, std::uint32_t ra
   if (const auto hosted = host_if_fixed(**in, id, rank); !hosted) return to_outcome(hosted);
   auto comm = (*in)->join(id, rank, size, member->config.comm);
   if (!comm) return to_outcome(comm.error());
-  member->set_comm(std::move(*comm));
+  member->set_comm(*comm);
   return {};
 }
 
@@ -160,33 +160,33 @@ Outcome add_all(ncclComm_t* comms, int ranks, const int* devices) {
 
 using namespace r2ccl::api;
 
-R2CCL_ENTRY(ncclResult_t, ncclGetUniqueId, ncclUniqueId* uniqueId) {
+R2CCL_ENTRY(ncclResult_t, ncclGetUniqueId, ncclUniqueId* unique_id) {
   return guarded([&]() -> Outcome {
-    if (uniqueId == nullptr) return invalid_argument("ncclGetUniqueId: uniqueId is null");
+    if (unique_id == nullptr) return invalid_argument("ncclGetUniqueId: uniqueId is null");
     const auto id = make_id();
     if (!id) return to_outcome(id.error());
-    *uniqueId = *id;
+    *unique_id = *id;
     return {};
   });
 }
 
-R2CCL_ENTRY(ncclResult_t, ncclCommInitRank, ncclComm_t* comm, int nranks, ncclUniqueId commId, int rank) {
-  return init({"ncclCommInitRank", comm, nranks, commId, rank});
+R2CCL_ENTRY(ncclResult_t, ncclCommInitRank, ncclComm_t* comm, int nranks, ncclUniqueId id, int rank) {
+  return init({"ncclCommInitRank", comm, nranks, id, rank});
 }
 
-R2CCL_ENTRY(ncclResult_t, ncclCommInitRankConfig, ncclComm_t* comm, int nranks, ncclUniqueId commId, int rank,
+R2CCL_ENTRY(ncclResult_t, ncclCommInitRankConfig, ncclComm_t* comm, int nranks, ncclUniqueId id, int rank,
             ncclConfig_t* config) {
-  return init({"ncclCommInitRankConfig", comm, nranks, commId, rank, config});
+  return init({"ncclCommInitRankConfig", comm, nranks, id, rank, config});
 }
 
 // One root is enough here; the first id is it.
-R2CCL_ENTRY(ncclResult_t, ncclCommInitRankScalable, ncclComm_t* newcomm, int nranks, int myrank, int nId,
-            ncclUniqueId* commIds, ncclConfig_t* config) {
-  if (commIds == nullptr || nId < 1 || nId > nranks) {
+R2CCL_ENTRY(ncclResult_t, ncclCommInitRankScalable, ncclComm_t* newcomm, int nranks, int myrank, int id_count,
+            ncclUniqueId* ids, ncclConfig_t* config) {
+  if (ids == nullptr || id_count < 1 || id_count > nranks) {
     return guarded(
         [] { return invalid_argument("ncclCommInitRankScalable: give between one id and one for each rank"); });
   }
-  return init({"ncclCommInitRankScalable", newcomm, nranks, commIds[0], myrank, config});
+  return init({"ncclCommInitRankScalable", newcomm, nranks, ids[0], myrank, config});
 }
 
 R2CCL_ENTRY(ncclResult_t, ncclCommInitAll, ncclComm_t* comm, int ndev, const int* devlist) {

@@ -40,12 +40,12 @@ R2CCL_ENTRY(ncclResult_t, ncclCommCuDevice, const ncclComm_t comm, int* device) 
   return ask("ncclCommCuDevice", comm, device, [](const Member& member) { return member.config.device; });
 }
 
-R2CCL_ENTRY(ncclResult_t, ncclCommGetAsyncError, ncclComm_t comm, ncclResult_t* asyncError) {
+R2CCL_ENTRY(ncclResult_t, ncclCommGetAsyncError, ncclComm_t comm, ncclResult_t* async_error) {
   return guarded([&]() -> Outcome {
     MemberPtr member;
     if (auto bad = check_comm("ncclCommGetAsyncError", comm, member); !bad.ok()) return bad;
-    if (asyncError == nullptr) return invalid_argument("ncclCommGetAsyncError: asyncError is null");
-    *asyncError = member->state();
+    if (async_error == nullptr) return invalid_argument("ncclCommGetAsyncError: asyncError is null");
+    *async_error = member->state();
     return {};
   });
 }

@@ -42,9 +42,9 @@ Outcome run_group(Group done) {
     for (const auto& job : done.jobs) job->cancel();
     return done.failure;
   }
-  const Outcome jobs = run_jobs(std::move(done.jobs));
+  Outcome jobs = run_jobs(std::move(done.jobs));
   if (!jobs.ok() && jobs.code != ncclInProgress) return jobs;
-  const Outcome operations = done.operations.empty() ? Outcome{} : issue(std::move(done.operations));
+  Outcome operations = done.operations.empty() ? Outcome{} : issue(std::move(done.operations));
   return operations.ok() ? jobs : operations;
 }
 
@@ -103,12 +103,12 @@ R2CCL_ENTRY(ncclResult_t, ncclGroupEnd, void) {
   return guarded([] { return group_end(); });
 }
 
-R2CCL_ENTRY(ncclResult_t, ncclGroupSimulateEnd, ncclSimInfo_t* simInfo) {
+R2CCL_ENTRY(ncclResult_t, ncclGroupSimulateEnd, ncclSimInfo_t* sim_info) {
   return guarded([&]() -> Outcome {
     const ncclSimInfo_t known = NCCL_SIM_INFO_INITIALIZER;
-    const Outcome cancelled = group_cancel();
+    Outcome cancelled = group_cancel();
     if (!cancelled.ok()) return cancelled;
-    if (simInfo != nullptr && simInfo->magic != known.magic) {
+    if (sim_info != nullptr && sim_info->magic != known.magic) {
       return invalid_argument("ncclGroupSimulateEnd: simInfo was not made with NCCL_SIM_INFO_INITIALIZER");
     }
     return invalid_usage("ncclGroupSimulateEnd: there is no estimate of times on host memory; the group was dropped");

@@ -34,7 +34,7 @@ std::shared_ptr<Comm> Member::comm() {
   return comm_;
 }
 
-void Member::set_comm(std::shared_ptr<Comm> comm) {
+void Member::set_comm(const std::shared_ptr<Comm>& comm) {
   bool too_late = false;
   {
     const std::lock_guard lock(mutex_);

@@ -49,7 +49,7 @@ class Member final {
 
   // Null until the join has begun.
   std::shared_ptr<Comm> comm();
-  void set_comm(std::shared_ptr<Comm> comm);
+  void set_comm(const std::shared_ptr<Comm>& comm);
   bool has_identity();
 
   ncclResult_t state();

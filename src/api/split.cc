@@ -190,15 +190,15 @@ R2CCL_ENTRY(ncclResult_t, ncclCommSplit, ncclComm_t comm, int color, int key, nc
   return guarded([&] { return in_group([&] { return add_split(comm, color, key, newcomm, config); }); });
 }
 
-R2CCL_ENTRY(ncclResult_t, ncclCommShrink, ncclComm_t comm, int* excludeRanksList, int excludeRanksCount,
-            ncclComm_t* newcomm, ncclConfig_t* config, int shrinkFlags) {
+R2CCL_ENTRY(ncclResult_t, ncclCommShrink, ncclComm_t comm, int* exclude_list, int exclude_count, ncclComm_t* newcomm,
+            ncclConfig_t* config, int flags) {
   return guarded([&] {
     return in_group([&]() -> Outcome {
-      if (excludeRanksList == nullptr || excludeRanksCount < 1) {
+      if (exclude_list == nullptr || exclude_count < 1) {
         return invalid_argument("ncclCommShrink: there are no ranks to exclude");
       }
-      const std::span<const int> exclude(excludeRanksList, static_cast<std::size_t>(excludeRanksCount));
-      return add_shrink(comm, exclude, newcomm, config, shrinkFlags);
+      const std::span<const int> exclude(exclude_list, static_cast<std::size_t>(exclude_count));
+      return add_shrink(comm, exclude, newcomm, config, flags);
     });
   });
 }

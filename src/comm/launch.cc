@@ -140,7 +140,7 @@ std::optional<std::string> host_of_hnp(const std::string& uri) {
   const auto scheme = uri.find(kScheme);
   if (scheme == std::string::npos) return std::nullopt;
   const auto begin = scheme + kScheme.size();
-  const std::string host = uri.substr(begin, uri.find_first_of(",:;", begin) - begin);
+  std::string host = uri.substr(begin, uri.find_first_of(",:;", begin) - begin);
   if (host.empty() || !Address::parse(host)) return std::nullopt;
   return host;
 }
