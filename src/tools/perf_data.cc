@@ -43,7 +43,7 @@ std::uint64_t mix(std::uint64_t value) {
 
 // What one rank may add to a sum. 0: more ranks than the type can count.
 std::uint64_t share_of_sum(DataType type, std::uint32_t ranks) {
-  return std::min(kLargest, exact_up_to(type) / ranks);
+  return std::min(kLargest, exact_up_to(type) / std::max(1U, ranks));
 }
 
 double premul_factor(DataType type, std::uint32_t ranks, std::uint32_t rank) {

@@ -90,8 +90,8 @@ bool CollectiveBoard::was_in_use(std::size_t communicator, std::size_t first_ran
 
 // One of them is gone for good: what the others of its rail then look like depends on who talks to whom.
 bool CollectiveBoard::rail_hurt(std::uint8_t nic) {
-  for (std::uint8_t server = 0; server < scenario_.servers(); ++server) {
-    if (network_.nic({server, nic}).dead) return true;
+  for (std::size_t server = 0; server < scenario_.servers(); ++server) {
+    if (network_.nic({static_cast<std::uint8_t>(server), nic}).dead) return true;
   }
   return false;
 }

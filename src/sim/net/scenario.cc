@@ -4,6 +4,8 @@
 
 #include <algorithm>
 
+#include "base/assert.h"
+
 namespace r2ccl::sim {
 
 namespace {
@@ -151,8 +153,9 @@ PlannedFault draw_fault(Drawing& d, FaultKind kind) {
   SimRandom& random = d.random;
   PlannedFault fault{.kind = kind};
   fault.nic = draw_nic(d);
-  fault.other.server = static_cast<std::uint8_t>((fault.nic.server + random.between(1, d.scenario.servers() - 1)) %
-                                                 d.scenario.servers());
+  const std::size_t servers = d.scenario.servers();
+  R2CCL_ASSERT(servers > 1, "faults lie between servers");
+  fault.other.server = static_cast<std::uint8_t>((fault.nic.server + random.between(1, servers - 1)) % servers);
   const bool rails = d.scenario.network.fabric == Fabric::kRails || fault.nic.nic == d.scenario.data_nics;
   fault.other.nic =
       rails || random.chance(0.6) ? fault.nic.nic : static_cast<std::uint8_t>(random.below(d.scenario.data_nics));
