@@ -10,13 +10,13 @@ namespace {
 
 constexpr std::size_t kProofsMax = 16;  // a shape of 1,024 ranks is a few megabytes
 
-// What a proof depends on. all_to_all compares the sizes of pieces, so it keeps them.
-Schedule shape_of(const Schedule& schedule) {
-  Schedule shape = schedule;
-  shape.frame.shares = {};
-  shape.frame.algorithm.clear();
-  if (shape.frame.collective != Collective::kAllToAll) {
-    for (std::size_t i = 0; i < shape.frame.layout.bounds.size(); ++i) shape.frame.layout.bounds[i] = i;
+// What a proof depends on, besides the lanes. all_to_all compares the sizes of pieces, so it keeps them.
+Frame shape_of(const Frame& frame) {
+  Frame shape = frame;
+  shape.shares = {};
+  shape.algorithm.clear();
+  if (shape.collective != Collective::kAllToAll) {
+    for (std::size_t i = 0; i < shape.layout.bounds.size(); ++i) shape.layout.bounds[i] = i;
   }
   return shape;
 }
@@ -37,13 +37,15 @@ class Stopwatch final {
 }  // namespace
 
 Result<CheckReport> Proofs::check(const Schedule& schedule) {
-  Schedule shape = shape_of(schedule);
-  const auto known = std::find_if(proven_.begin(), proven_.end(), [&](const Proven& p) { return p.shape == shape; });
+  Frame frame = shape_of(schedule.frame);
+  const auto known = std::find_if(proven_.begin(), proven_.end(), [&](const Proven& p) {
+    return p.shape.frame == frame && p.shape.lanes == schedule.lanes;
+  });
   if (known != proven_.end()) return known->report;
   const Result<CheckReport> report = r2ccl::check(schedule);
   if (!report) return report;
   if (proven_.size() == kProofsMax) proven_.erase(proven_.begin());
-  proven_.push_back({std::move(shape), *report});
+  proven_.push_back({{std::move(frame), schedule.lanes}, *report});
   return report;
 }
 

@@ -27,6 +27,8 @@ MultiPort::MultiPort(const Cluster& cluster, const Frame& frame, const LaneTraff
       intra_seconds_per_byte_(cluster.intra_rate > 0 ? 1 / cluster.intra_rate : 0),
       out_free_s_(cluster.rate.size(), 0),
       in_free_s_(cluster.rate.size(), 0),
+      out_busy_s_(cluster.rate.size(), 0),
+      in_busy_s_(cluster.rate.size(), 0),
       out_gap_(options.faults.empty() ? 0 : cluster.rate.size()),
       in_gap_(out_gap_.size()),
       fabric_out_free_s_(cluster.ranks(), 0),
@@ -55,6 +57,7 @@ MultiPort::Side MultiPort::out_side(const Message& message) {
           .gpu = message.from % cluster_.gpus,
           .free_s = out_free_s_.data() + first,
           .bytes = timing_.nic_bytes_out.data() + first,
+          .busy_s = out_busy_s_.data() + first,
           .gap = out_gap_.empty() ? nullptr : out_gap_.data() + first,
           .seconds_per_byte = rates_.seconds_per_byte().data() + first,
           .outgoing = true};
@@ -67,6 +70,7 @@ MultiPort::Side MultiPort::in_side(const Message& message) {
           .gpu = message.to % cluster_.gpus,
           .free_s = in_free_s_.data() + first,
           .bytes = timing_.nic_bytes_in.data() + first,
+          .busy_s = in_busy_s_.data() + first,
           .gap = in_gap_.empty() ? nullptr : in_gap_.data() + first,
           .seconds_per_byte = rates_.seconds_per_byte().data() + first,
           .outgoing = false};
@@ -101,6 +105,20 @@ std::uint32_t MultiPort::queue_of(const Message& message) const {
   if (message.rail < 0) return message.from;
   const auto pair = routes_.pinned(u, v, static_cast<std::uint32_t>(message.rail));
   return pair ? nics + u * cluster_.nics + pair->out : message.from;
+}
+
+double MultiPort::busiest_s() const {
+  double most_s = 0;
+  for (std::uint32_t server = 0; server < cluster_.servers; ++server) {
+    const auto first = static_cast<std::ptrdiff_t>(server) * cluster_.nics;
+    const auto rate = cluster_.rate.begin() + first;
+    const auto working = std::count_if(rate, rate + cluster_.nics, [](double r) { return r > 0; });
+    for (const std::vector<double>* busy_s : {&out_busy_s_, &in_busy_s_}) {
+      const auto of_nic = busy_s->begin() + first;
+      most_s = std::max(most_s, std::accumulate(of_nic, of_nic + cluster_.nics, 0.0) / static_cast<double>(working));
+    }
+  }
+  return most_s;
 }
 
 // When the first of its NICs is; what has to cross the fabric does so before.

@@ -34,6 +34,8 @@ class MultiPort final {
   std::uint32_t queue_of(const Message& message) const;
   double free_s(const Message& message) const;
   double leaves_s(const Message& message, double free_s) const { return std::max(free_s, message.ready_s); }
+  // How long the NICs of the server that had most to do were busy in one direction, in the mean.
+  double busiest_s() const;
   // Why a message had no route; empty if all had. Their arrivals are infinite.
   const std::string& error() const { return error_; }
 
@@ -44,6 +46,7 @@ class MultiPort final {
     std::uint32_t gpu = 0;
     double* free_s = nullptr;
     double* bytes = nullptr;
+    double* busy_s = nullptr;
     Use* gap = nullptr;  // nothing without faults
     const double* seconds_per_byte = nullptr;
     bool outgoing = true;
@@ -68,6 +71,7 @@ class MultiPort final {
   double crossing_s(double bytes) const { return cluster_.intra_alpha_s + bytes * intra_seconds_per_byte_; }
   void note(const Message& message, const Side& side, std::uint32_t nic, Use use, double bytes) {
     side.bytes[nic] += bytes;
+    side.busy_s[nic] += use.end_s - use.begin_s;
     if (options_.occupancy != nullptr) [[unlikely]]
       draw(message, side, nic, use);
   }
@@ -98,6 +102,8 @@ class MultiPort final {
   std::vector<double> paced_until_s_;
   std::vector<double> out_free_s_;  // [server * nics + nic]
   std::vector<double> in_free_s_;
+  std::vector<double> out_busy_s_;
+  std::vector<double> in_busy_s_;
   // With faults: the largest idle time of a NIC before free_s. A unit that waits for a repair is booked far ahead; without these
   // all that is sent meanwhile would queue up behind it.
   std::vector<Use> out_gap_;

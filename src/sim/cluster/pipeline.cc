@@ -8,13 +8,28 @@
 namespace r2ccl::sim {
 namespace {
 
-// At least so many even rounds are looked at, and at least this part of all rounds is run.
-constexpr std::uint32_t kLeastEven = 6;
-constexpr std::uint32_t kLeastPart = 4;
-// By how much the halves of the even rounds may differ, and a server be slower than all, in parts of the whole time and for one even
-// round. Lanes that change places look like a difference that falls with the number of rounds; a real one stays.
-constexpr double kUneven = 8e-3;
-constexpr double kDrift = 30e-3;
+constexpr std::size_t kManyLanes = 1000;
+
+// What it takes to trust a short run. The more lanes a mean is over, the fewer rounds it needs. Lanes that change places look like a
+// difference that falls with the number of rounds; a real one stays.
+struct Trust {
+  std::uint32_t even = 0;      // at least so many even rounds are looked at
+  std::uint32_t part = 0;      // at least this part of all rounds is run
+  std::uint32_t draining = 0;  // the last rounds, which are not even: lanes that were left behind end later
+  // In parts of the whole time, for one even round.
+  double uneven = 0;  // how wrong it may be if stretches differ by chance
+  double drift = 0;   // how much longer the slowest server may need
+};
+constexpr Trust kFew{.even = 6, .part = 4, .draining = 0, .uneven = 3.5e-3, .drift = 25e-3};
+constexpr Trust kMany{.even = 4, .part = 5, .draining = 1, .uneven = 6e-3, .drift = 24e-3};
+
+Trust trust(std::size_t lanes) {
+  return lanes < kManyLanes ? kFew : kMany;
+}
+
+std::uint32_t round_down(std::uint32_t x, std::uint32_t to) {
+  return x / to * to;
+}
 
 // Sets of lanes.
 class Sets final {
@@ -59,20 +74,13 @@ std::optional<Pipeline> pipeline_of(const FlatLanes& flat, const Frame& frame) {
   }
   pipeline.period = static_cast<std::uint32_t>(period);
   pipeline.filled = std::max(apart, pipeline.start) + frame.slots + 1;
-  const std::uint32_t even = (kLeastEven + pipeline.period - 1) / pipeline.period * pipeline.period;
-  const std::uint64_t least = std::max<std::uint64_t>(pipeline.filled + even + end + 1, rounds / kLeastPart);
+  const Trust need = trust(flat.lanes.size());
+  const std::uint32_t even = std::max(need.even, pipeline.period + std::min(pipeline.period, need.even));
+  const std::uint64_t least =
+      std::max<std::uint64_t>(pipeline.filled + even + std::max(end, need.draining) + 1, rounds / need.part);
   pipeline.shorter = static_cast<std::uint32_t>(std::min<std::uint64_t>(least, rounds));
-  return pipeline.shorten_by_periods() ? std::optional(pipeline) : std::nullopt;
-}
-
-bool Pipeline::shorten_by_periods() {
-  shorter += (rounds - shorter) % period;
-  return shorter <= rounds / 4 * 3;
-}
-
-bool Pipeline::lengthen() {
-  shorter = std::min(2 * shorter, rounds);
-  return shorten_by_periods();
+  pipeline.shorter += (rounds - pipeline.shorter) % pipeline.period;
+  return pipeline.shorter <= rounds / 4 * 3 ? std::optional(pipeline) : std::nullopt;
 }
 
 Progress::Progress(const FlatLanes& flat, const Cluster& cluster, const Pipeline& pipeline)
@@ -138,17 +146,19 @@ void Progress::find_groups(const FlatLanes& flat, const Cluster& cluster) {
   }
 }
 
-std::optional<double> Progress::whole_s() const {
-  const std::uint32_t last = rounds_ - 1;
-  const std::uint32_t even = (last - pipeline_.filled) / pipeline_.period * pipeline_.period;
-  const std::uint32_t first = last - even;
-  const std::uint32_t middle = first + even / 2;
+std::optional<double> Progress::whole_s(double busiest_s) const {
+  // The last `stretch` even rounds are compared with those `back` before them, the same in the period.
+  const Trust need = trust(group_.size());
+  const std::uint32_t last = rounds_ - 1 - need.draining;
+  const std::uint32_t even = last - pipeline_.filled;
+  const std::uint32_t back = std::max(round_down(even / 2, pipeline_.period), pipeline_.period);
+  const std::uint32_t stretch = std::min(back, even - back);
+  const std::uint32_t count = round_down(back + stretch, pipeline_.period);
   const double left_out = pipeline_.rounds - rounds_;
   struct Rates {
     double lanes = 0;
     double all_s = 0;
-    double first_half_s = 0;
-    double second_half_s = 0;
+    double change_s = 0;
     double slowest_s = 0;
   };
   std::vector<Rates> rates(end_s_.size());
@@ -156,22 +166,25 @@ std::optional<double> Progress::whole_s() const {
     if (parties_[party].lanes == 0) continue;
     Rates& r = rates[parties_[party].group];
     r.lanes += parties_[party].lanes;
-    r.all_s += rate_s(party, first, last);
-    r.first_half_s += rate_s(party, first, middle);
-    r.second_half_s += rate_s(party, middle, last);
-    r.slowest_s = std::max(r.slowest_s, rate_s(party, first, last) / parties_[party].lanes);
+    r.all_s += rate_s(party, last - count, last);
+    r.change_s += rate_s(party, last - stretch, last) - rate_s(party, last - back - stretch, last - back);
+    // Also of the draining rounds: there a server that has fallen behind shows it.
+    r.slowest_s = std::max(r.slowest_s, rate_s(party, last - count, rounds_ - 1) / parties_[party].lanes);
   }
   double whole_s = 0;
   double uneven_s = 0;
   double drift_s = 0;
+  // Which of several groups the server works for is not known, and few lanes use its NICs too unevenly in a short run.
+  const double least_s = rates.size() == 1 && group_.size() >= kManyLanes ? busiest_s / rounds_ : 0;
   for (std::size_t group = 0; group < rates.size(); ++group) {
     const Rates& r = rates[group];
     if (r.lanes == 0) continue;
-    whole_s = std::max(whole_s, end_s_[group] + left_out * r.all_s / r.lanes);
-    uneven_s = std::max(uneven_s, left_out * std::abs(r.first_half_s - r.second_half_s) / r.lanes);
-    drift_s = std::max(drift_s, left_out * (r.slowest_s - r.all_s / r.lanes));
+    const double pace_s = std::max(r.all_s / r.lanes, least_s);
+    whole_s = std::max(whole_s, end_s_[group] + left_out * pace_s);
+    uneven_s = std::max(uneven_s, left_out * std::abs(r.change_s) / r.lanes * stretch / count);
+    drift_s = std::max(drift_s, left_out * (r.slowest_s - pace_s));
   }
-  if (!(uneven_s * even <= kUneven * whole_s && drift_s * even <= kDrift * whole_s)) return std::nullopt;
+  if (!(uneven_s * count <= need.uneven * whole_s && drift_s * count <= need.drift * whole_s)) return std::nullopt;
   return whole_s;
 }
 

@@ -4,8 +4,9 @@
 // and draining cost, and every round that was left out costs the rate.
 //
 // Lanes that hang together, by messages or by waits, have one rate; the slowest of such groups decides. A rate is the mean over the
-// lanes of a group that send between servers, because single lanes change places with each other. It is trusted only when two halves
-// of the run agree and no server falls behind the others; otherwise the run is made longer, and at last whole.
+// lanes of a group that send between servers, because single lanes change places with each other. It is trusted only when two
+// stretches of the run agree and no server falls behind the others; otherwise all rounds are run. A run that was not trusted hardly
+// ever is when it is made a little longer.
 
 #include <cstdint>
 #include <optional>
@@ -23,10 +24,6 @@ struct Pipeline {
   std::uint32_t period = 1;   // rounds after which everything repeats
   std::uint32_t filled = 0;   // rounds after which it runs evenly
   std::uint32_t shorter = 0;  // rounds that are enough to see it; rounds - shorter is a multiple of the period
-
-  // Twice as many rounds for the shorter run. False: then it is not worth it.
-  bool lengthen();
-  bool shorten_by_periods();
 };
 // Nothing if the lanes are not one pipeline over the segments or if it is short.
 std::optional<Pipeline> pipeline_of(const FlatLanes& flat, const Frame& frame);
@@ -43,8 +40,9 @@ class Progress final {
   void end(std::uint32_t lane, double at_s) {
     if (end_s_[group_[lane]] < at_s) end_s_[group_[lane]] = at_s;
   }
-  // When all rounds would have been run. Nothing if the run was not even.
-  std::optional<double> whole_s() const;
+  // When all rounds would have been run. Nothing if the run was not even. `busiest_s`: how long a server's NICs were busy in the run,
+  // at most; no pipeline is faster in the long run, though it seems so while a server that has more to do falls behind the others.
+  std::optional<double> whole_s(double busiest_s) const;
 
  private:
   void find_groups(const FlatLanes& flat, const Cluster& cluster);

@@ -68,14 +68,14 @@ class Timer final {
   Result<Timing> time() {
     const bool whole = options_.whole || !options_.faults.empty() || options_.occupancy != nullptr ||
                        options_.model == PortModel::kFair;
-    std::optional<Pipeline> pipeline = whole ? std::nullopt : pipeline_of(flat_, schedule_.frame);
-    for (bool longer = true; pipeline && longer; longer = pipeline->lengthen()) {
+    const std::optional<Pipeline> pipeline = whole ? std::nullopt : pipeline_of(flat_, schedule_.frame);
+    if (pipeline) {
       Progress progress(flat_, cluster_, *pipeline);
       const std::int64_t left_out = std::int64_t{pipeline->rounds} - pipeline->shorter;
       stretch(flat_, pipeline->start, -left_out);
       Result<Timing> timing = run(&progress);
       if (!timing) return timing;
-      if (const std::optional<double> whole_s = progress.whole_s()) {
+      if (const std::optional<double> whole_s = progress.whole_s(busiest_s_)) {
         timing->time_s = *whole_s;
         count(*timing);
         return timing;
@@ -110,7 +110,7 @@ class Timer final {
   }
 
   template <class Network>
-  Result<Timing> replay(Network& network, Timing& timing, Progress* progress) const {
+  Result<Timing> replay(Network& network, Timing& timing, Progress* progress) {
     Replay<Network> replay(schedule_, flat_, cluster_, network, progress, options_.occupancy != nullptr);
     const Result<double> end_s = replay.run();
     if constexpr (requires { network.error(); }) {
@@ -118,6 +118,7 @@ class Timer final {
     }
     if (!end_s) return std::unexpected(end_s.error());
     timing.time_s = *end_s;
+    if constexpr (requires { network.busiest_s(); }) busiest_s_ = network.busiest_s();
     return std::move(timing);
   }
 
@@ -144,6 +145,7 @@ class Timer final {
   const TimingOptions& options_;
   FlatLanes flat_;
   LaneTraffic traffic_;
+  double busiest_s_ = 0;  // of the NICs in the last run
 };
 
 }  // namespace

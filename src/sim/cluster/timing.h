@@ -58,9 +58,9 @@ struct Timing {
 };
 
 // The schedule must have passed the checker. `bytes`: as in Request. Of a long pipeline only some rounds are run, unless there are
-// faults, occupancy is wanted or `whole` is set: its time was within 0.15 % of the whole run's in tests (0.02 % in the mean);
-// counts are exact. Fails with kMisuse when the schedule can not run on this cluster (other shape, a pair of servers without a
-// common rail) and with kBug when it gets stuck.
+// faults, occupancy is wanted or `whole` is set: its time was within 0.15 % of the whole run's for 425 of 427 random clusters (0.26 %
+// for the others, 0.004 % in the mean); counts are exact. Fails with kMisuse when the schedule can not run on this cluster (other
+// shape, a pair of servers without a common rail) and with kBug when it gets stuck.
 Result<Timing> time_schedule(const Schedule& schedule, const Cluster& cluster, std::uint64_t bytes,
                              const TimingOptions& options = {});
 
