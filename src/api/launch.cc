@@ -42,6 +42,15 @@ std::vector<std::size_t> launch_of_each(const std::vector<Operation>& operations
 
 namespace {
 
+// With the lock held. Nobody has to wait for it any more, so its members let go of it, as it holds on to them.
+void mark_done(const std::shared_ptr<Launch>& launch) {
+  launch->begun = launch->done = true;
+  for (const auto& part : launch->parts) {
+    if (part.member->last_launch == launch) part.member->last_launch.reset();
+  }
+  launch_lock().changed.notify_all();
+}
+
 void begin_parts(const std::shared_ptr<Launch>& launch) {
   {
     std::unique_lock lock(launch_lock().mutex);
@@ -76,8 +85,7 @@ void finish_parts(const std::shared_ptr<Launch>& launch) {
   }
   const std::lock_guard lock(launch_lock().mutex);
   launch->outcome = std::move(first);
-  launch->done = true;
-  launch_lock().changed.notify_all();
+  mark_done(launch);
 }
 
 // Whatever `half` throws, those who wait for the launch must not wait for ever.
@@ -89,8 +97,7 @@ void settled(const std::shared_ptr<Launch>& launch, void (*half)(const std::shar
     for (auto& part : launch->parts) part.member->note(outcome);
     const std::lock_guard lock(launch_lock().mutex);
     launch->outcome = outcome;
-    launch->begun = launch->done = true;
-    launch_lock().changed.notify_all();
+    mark_done(launch);
   }
 }
 

@@ -73,11 +73,11 @@ class CommMember final {
   CollectiveBoard& board_;
   Referee& referee_;
   const std::vector<ProcessId>& ids_;
-  std::unique_ptr<Communicator> communicator_;
   std::size_t batches_;   // to be submitted
   std::size_t next_ = 0;  // batch
   std::deque<Submitted> pending_;
   std::vector<std::unique_ptr<UserMemory>> used_;
+  std::unique_ptr<Communicator> communicator_;  // goes before the memory it may use
   std::uint64_t operation_ = 0;  // begun last
   bool error_seen_ = false;
   bool aborted_ = false;  // here
