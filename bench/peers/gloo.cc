@@ -1,0 +1,27 @@
+// Gloo's side of bench/collectives: argv: first last store-folder; RANK and WORLD_SIZE from the environment.
+#include <gloo/allreduce.h>
+#include <gloo/rendezvous/context.h>
+#include <gloo/rendezvous/file_store.h>
+#include <gloo/transport/tcp/device.h>
+
+#include "measure.h"
+
+int main(int argc, char** argv) {
+  const int rank = std::atoi(std::getenv("RANK"));
+  const int size = std::atoi(std::getenv("WORLD_SIZE"));
+  gloo::transport::tcp::attr attr;
+  attr.iface = "lo";
+  auto device = gloo::transport::tcp::CreateDevice(attr);
+  gloo::rendezvous::FileStore store(argv[3]);
+  auto context = std::make_shared<gloo::rendezvous::Context>(rank, size);
+  context->connectFullMesh(store, device);
+  peers::measure(peers::sizes_of(argc, argv), rank, [&](float* data, std::size_t count) {
+    gloo::AllreduceOptions options(context);
+    options.setOutput(data, count);
+    options.setReduceFunction([](void* c, const void* a, const void* b, std::size_t n) {
+      for (std::size_t i = 0; i < n; ++i)
+        static_cast<float*>(c)[i] = static_cast<const float*>(a)[i] + static_cast<const float*>(b)[i];
+    });
+    gloo::allreduce(options);
+  });
+}

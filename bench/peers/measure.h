@@ -1,0 +1,50 @@
+#pragma once
+// The same loop for everybody: float sum AllReduce in place, sizes doubling by four, back to back; rank 0 prints one line a size,
+// "bytes microseconds", the best of some rounds' mean.
+
+#include <algorithm>
+#include <chrono>
+#include <cstddef>
+#include <cstdio>
+#include <cstdlib>
+#include <functional>
+#include <vector>
+
+namespace peers {
+
+struct Sizes {
+  std::size_t first = 8;
+  std::size_t last = 256 << 20;
+};
+
+inline Sizes sizes_of(int argc, char** argv) {
+  Sizes sizes;
+  if (argc > 1) sizes.first = std::strtoull(argv[1], nullptr, 10);
+  if (argc > 2) sizes.last = std::strtoull(argv[2], nullptr, 10);
+  return sizes;
+}
+
+// `all_reduce(data, count)` sums in place over all ranks.
+inline void measure(const Sizes& sizes, int rank, const std::function<void(float*, std::size_t)>& all_reduce) {
+  using Clock = std::chrono::steady_clock;
+  std::vector<float> data(sizes.last / sizeof(float), 0.0F);
+  for (std::size_t bytes = sizes.first; bytes <= sizes.last; bytes *= 4) {
+    const std::size_t count = bytes / sizeof(float);
+    const int per_round = static_cast<int>(std::clamp<std::size_t>((16 << 20) / bytes, 2, 200));
+    const int rounds = bytes >= (32 << 20) ? 3 : 5;
+    all_reduce(data.data(), count);
+    all_reduce(data.data(), count);
+    double best = 1e30;
+    for (int round = 0; round < rounds; ++round) {
+      const auto begin = Clock::now();
+      for (int i = 0; i < per_round; ++i) all_reduce(data.data(), count);
+      best = std::min(best, std::chrono::duration<double, std::micro>(Clock::now() - begin).count() / per_round);
+    }
+    if (rank == 0) {
+      std::printf("%zu %.2f\n", bytes, best);
+      std::fflush(stdout);
+    }
+  }
+}
+
+}  // namespace peers
