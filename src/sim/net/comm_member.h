@@ -78,7 +78,7 @@ class CommMember final {
   std::deque<Submitted> pending_;
   std::vector<std::unique_ptr<UserMemory>> used_;
   std::unique_ptr<Communicator> communicator_;  // goes before the memory it may use
-  std::uint64_t operation_ = 0;  // begun last
+  std::uint64_t operation_ = 0;                 // begun last
   bool error_seen_ = false;
   bool aborted_ = false;  // here
   bool destroyed_ = false;
