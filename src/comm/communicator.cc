@@ -22,10 +22,10 @@ namespace {
 constexpr Duration kLookEvery = 100ms;  // at rates, while something runs
 constexpr Duration kAskAfter = 200ms;   // without progress: the others are asked what they are doing
 constexpr Duration kAskEvery = 500ms;
-constexpr Duration kSayAfter = 5s;         // … and the log says for whom we wait
-constexpr Duration kReasonWithin = 200ms;  // after an abort by another rank, its reason is waited for
-constexpr Duration kRefusedMax = 5s;       // the root refuses us: given up
-constexpr std::size_t kRemembered = 64;    // calls, to compare with what others ask
+constexpr Duration kSayAfter = 5s;       // … and the log says for whom we wait
+constexpr Duration kReasonWithin = 1s;   // after an abort by another rank, its reason is waited for
+constexpr Duration kRefusedMax = 5s;     // the root refuses us: given up
+constexpr std::size_t kRemembered = 64;  // calls, to compare with what others ask
 constexpr std::size_t kStepsPerTurn = 64;
 
 std::uint64_t tag_of(std::uint64_t number, std::uint64_t version, std::uint64_t signature) {
