@@ -23,13 +23,10 @@ struct Asked {
 Outcome to_call(const Asked& asked, Member& member, Call& call) {
   call = {asked.kind, asked.input, asked.output, asked.count, {}, {}, 0};
   if (auto bad = check_type(asked.name, asked.type, call.type); !bad.ok()) return bad;
-  const bool reduces =
-      asked.kind == CallKind::kAllReduce || asked.kind == CallKind::kReduceScatter || asked.kind == CallKind::kReduce;
-  if (reduces) {
+  if (reduces(asked.kind)) {
     if (auto bad = check_op(asked.name, asked.op, call.type, member, call.op); !bad.ok()) return bad;
   }
-  const bool rooted = asked.kind == CallKind::kBroadcast || asked.kind == CallKind::kReduce ||
-                      asked.kind == CallKind::kGather || asked.kind == CallKind::kScatter;
+  const bool rooted = has_root(asked.kind);
   if (rooted || is_point_to_point(asked.kind)) {
     const char* what = rooted ? "root" : "peer";
     if (auto bad = check_rank(asked.name, what, asked.root, member.size, call.peer); !bad.ok()) return bad;

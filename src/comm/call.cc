@@ -7,13 +7,6 @@
 namespace r2ccl {
 namespace {
 
-bool reduces(CallKind kind) {
-  return kind == CallKind::kAllReduce || kind == CallKind::kReduceScatter || kind == CallKind::kReduce;
-}
-bool has_root(CallKind kind) {
-  return kind == CallKind::kBroadcast || kind == CallKind::kReduce || kind == CallKind::kGather ||
-         kind == CallKind::kScatter;
-}
 // Of one rank's block, of all blocks, or none at this rank.
 bool needs_input(const Call& call, std::uint32_t rank) {
   switch (call.kind) {

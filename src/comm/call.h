@@ -9,6 +9,7 @@
 
 namespace r2ccl {
 
+// The first eight are schedule.h's collectives, in its order.
 enum class CallKind : std::uint8_t {
   kAllReduce,
   kReduceScatter,
@@ -24,6 +25,25 @@ enum class CallKind : std::uint8_t {
 std::string_view to_text(CallKind kind);  // "AllReduce"
 constexpr bool is_point_to_point(CallKind kind) {
   return kind >= CallKind::kSend;
+}
+constexpr bool reduces(CallKind kind) {
+  return kind == CallKind::kAllReduce || kind == CallKind::kReduceScatter || kind == CallKind::kReduce;
+}
+constexpr bool has_root(CallKind kind) {
+  return kind == CallKind::kBroadcast || kind == CallKind::kReduce || kind == CallKind::kGather ||
+         kind == CallKind::kScatter;
+}
+// The count is that of one rank's block.
+constexpr bool counts_blocks(CallKind kind) {
+  return kind != CallKind::kAllReduce && kind != CallKind::kBroadcast && kind != CallKind::kReduce &&
+         !is_point_to_point(kind);
+}
+// A rank's buffer is its own block only.
+constexpr bool input_is_block(CallKind kind) {
+  return kind == CallKind::kAllGather || kind == CallKind::kGather;
+}
+constexpr bool output_is_block(CallKind kind) {
+  return kind == CallKind::kReduceScatter || kind == CallKind::kScatter;
 }
 
 struct ReduceOp {

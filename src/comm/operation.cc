@@ -8,16 +8,6 @@
 namespace r2ccl {
 namespace {
 
-// Where this rank's buffer begins in the vector of the collective, in blocks.
-bool input_is_block(CallKind kind) {
-  return kind == CallKind::kAllGather || kind == CallKind::kGather;
-}
-bool output_is_block(CallKind kind) {
-  return kind == CallKind::kReduceScatter || kind == CallKind::kScatter;
-}
-bool counts_blocks(CallKind kind) {
-  return kind != CallKind::kAllReduce && kind != CallKind::kBroadcast && kind != CallKind::kReduce;
-}
 ReduceKind kind_of(ReduceName name) {
   return name <= ReduceName::kMin ? static_cast<ReduceKind>(name) : ReduceKind::kSum;
 }
@@ -25,29 +15,10 @@ ReduceKind kind_of(ReduceName name) {
 }  // namespace
 
 Collective collective_of(CallKind kind) {
-  switch (kind) {
-    case CallKind::kAllReduce:
-      return Collective::kAllReduce;
-    case CallKind::kReduceScatter:
-      return Collective::kReduceScatter;
-    case CallKind::kAllGather:
-      return Collective::kAllGather;
-    case CallKind::kBroadcast:
-      return Collective::kBroadcast;
-    case CallKind::kReduce:
-      return Collective::kReduce;
-    case CallKind::kGather:
-      return Collective::kGather;
-    case CallKind::kScatter:
-      return Collective::kScatter;
-    case CallKind::kAllToAll:
-      return Collective::kAllToAll;
-    case CallKind::kSend:
-    case CallKind::kRecv:
-      break;
-  }
-  R2CCL_ASSERT(false, "sends and receives have no schedule");
-  return {};
+  static_assert(static_cast<int>(CallKind::kAllReduce) == static_cast<int>(Collective::kAllReduce) &&
+                static_cast<int>(CallKind::kAllToAll) == static_cast<int>(Collective::kAllToAll));
+  R2CCL_ASSERT(!is_point_to_point(kind), "sends and receives have no schedule");
+  return static_cast<Collective>(kind);
 }
 
 std::uint64_t vector_bytes(const Call& call, std::uint32_t size) {
@@ -89,16 +60,15 @@ void Operation::prepare() {
     stage_ = Stage::kOver;
     return;
   }
-  const bool reduces =
-      call_.kind == CallKind::kAllReduce || call_.kind == CallKind::kReduceScatter || call_.kind == CallKind::kReduce;
+  const bool sums = reduces(call_.kind);
   scalar_ = call_.op.scalar;
-  const bool average = reduces && call_.op.name == ReduceName::kAvg && is_float(call_.type) && size_ > 1;
+  const bool average = sums && call_.op.name == ReduceName::kAvg && is_float(call_.type) && size_ > 1;
   if (average) {
     std::byte bits[8] = {};
     reciprocal(size_, call_.type, bits);
     std::copy_n(bits, sizeof bits, reinterpret_cast<std::byte*>(&scalar_));
   }
-  if (average || (reduces && call_.op.name == ReduceName::kPreMulSum)) {
+  if (average || (sums && call_.op.name == ReduceName::kPreMulSum)) {
     const bool into_output = call_.kind == CallKind::kAllReduce;  // which then is summed in place
     add_input_pass(into_output ? output_ : borrow(input_count() * size_of(call_.type)), Pass::Kind::kScale,
                    input_count());
@@ -165,9 +135,8 @@ bool Operation::step() {
       const bool moved = execution_ && execution_->step();
       if (execution_ && !execution_->over()) return moved;
       if (execution_) result_ = execution_->result();
-      const bool divides = result_ && call_.op.name == ReduceName::kAvg && !is_float(call_.type) && size_ > 1 &&
-                           (call_.kind == CallKind::kAllReduce || call_.kind == CallKind::kReduceScatter ||
-                            call_.kind == CallKind::kReduce);
+      const bool divides =
+          result_ && call_.op.name == ReduceName::kAvg && !is_float(call_.type) && size_ > 1 && reduces(call_.kind);
       if (divides && output_count() > 0) pass_ = Pass{Pass::Kind::kDivide, output_, nullptr, output_count()};
       stage_ = pass_ ? Stage::kAfter : Stage::kOver;
       return true;

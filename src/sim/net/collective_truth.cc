@@ -10,10 +10,6 @@
 namespace r2ccl::sim {
 namespace {
 
-bool reduces(CallKind kind) {
-  return kind == CallKind::kAllReduce || kind == CallKind::kReduceScatter || kind == CallKind::kReduce;
-}
-
 template <class T>
 T combine(T a, T b, ReduceName op) {
   using Wrapping = std::make_unsigned_t<T>;
