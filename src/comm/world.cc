@@ -194,6 +194,11 @@ Result<UniqueId> World::fixed_id(const Address& where, bool host) {
   if (!host) return id;
   auto endpoint = impl_->endpoint(0);
   if (!endpoint) return std::unexpected(endpoint.error());
+  if (impl_->settings.secret.empty()) {
+    (*endpoint)->log().write(
+        LogLevel::kWarn,
+        fmt::format("The job at {} has no secret: whoever reaches it may join. Set R2CCL_SECRET.", to_text(where)));
+  }
   Result<UniqueId> hosted = fail(Fault::kBug, "not asked yet");
   (*endpoint)->driver().with_engine([&](Engine& engine) { hosted = engine.host(0, where.port, &id.secret); });
   return hosted ? Result<UniqueId>(id) : hosted;

@@ -38,7 +38,7 @@ class Comm final {
   // kJoining until the others are there; kFailed with error().
   CommState state();
   Error error();
-  // Waits until it has joined. Bounded by World::kJoinMax, or by the peer time-out once a process was seen.
+  // Waits until it has joined, at most World::kJoinMax.
   Status wait_joined();
 
   // Validates and queues; the ticket is polled or waited for. All of one submit() is one group.
@@ -84,7 +84,8 @@ class World final {
 
   // A new job's id; this process hosts its root until all ranks have left.
   Result<UniqueId> make_id();
-  // The same at a known place (NCCL_COMM_ID, MASTER_ADDR): rank 0 hosts there, all derive the same id from address and secret.
+  // The same at a known place (NCCL_COMM_ID, MASTER_ADDR): rank 0 hosts there, all derive the same id from address and R2CCL_SECRET.
+  // Without that secret whoever reaches the place may join; the host says so in its log.
   Result<UniqueId> fixed_id(const Address& where, bool host);
 
   // Returns at once; see Comm::wait_joined().
