@@ -70,7 +70,7 @@ constexpr Row kRows[] = {
 
 struct Standing {
   const Row* row = nullptr;  // null: no launcher
-  Launch launch;
+  Launched launch;
 };
 
 Result<Standing> standing_of(Environment environment) {
@@ -154,7 +154,7 @@ std::string first_host(const std::string& list) {
   return list.substr(0, bracket) + list.substr(bracket + 1, end - bracket - 1);
 }
 
-Result<MeetingPlace> place_of_open_mpi(Environment environment, const Launch& launch) {
+Result<MeetingPlace> place_of_open_mpi(Environment environment, const Launched& launch) {
   auto job = value_of(environment, "OMPI_MCA_ess_base_jobid");
   if (!job) job = value_of(environment, "PMIX_NAMESPACE");
   const bool one_machine = value_of(environment, "OMPI_COMM_WORLD_LOCAL_SIZE") == fmt::format("{}", launch.size);
@@ -179,7 +179,7 @@ Result<MeetingPlace> place_of_slurm(Environment environment) {
               "MASTER_ADDR to rank 0's address");
 }
 
-Result<MeetingPlace> place_of(Environment environment, Kind kind, const Launch& launch) {
+Result<MeetingPlace> place_of(Environment environment, Kind kind, const Launched& launch) {
   if (const auto text = value_of(environment, "NCCL_COMM_ID")) return place_of_comm_id(*text);
   const auto port = value_of(environment, "MASTER_PORT");
   if (const auto host = value_of(environment, "MASTER_ADDR")) return place_of_master(*host, port);
@@ -237,11 +237,11 @@ std::uint16_t port_beside(std::uint16_t master_port) {
   return port == master_port ? port + 1 : port;
 }
 
-Result<std::optional<Launch>> find_launch(std::span<const std::string_view> environment) {
+Result<std::optional<Launched>> find_launch(std::span<const std::string_view> environment) {
   auto standing = standing_of(environment);
   if (!standing) return std::unexpected(standing.error());
   if (standing->row == nullptr) return std::nullopt;
-  Launch launch = std::move(standing->launch);
+  Launched launch = std::move(standing->launch);
   if (const auto hex = value_of(environment, "R2CCL_UNIQUE_ID")) {
     auto id = UniqueId::from_hex(*hex);
     if (!id) return fail(Fault::kMisuse, fmt::format("R2CCL_UNIQUE_ID: {}", id.error().what));
@@ -277,7 +277,7 @@ Result<Address> resolve(const std::string& host, std::uint16_t port) {
   return *best;
 }
 
-Settings settings_for(const Launch& launch, const Settings& settings, const Address& place) {
+Settings settings_for(const Launched& launch, const Settings& settings, const Address& place) {
   Settings mine = settings;
   Address nic = place;
   nic.port = 0;
@@ -285,7 +285,7 @@ Settings settings_for(const Launch& launch, const Settings& settings, const Addr
   return mine;
 }
 
-Result<UniqueId> meet(World& world, const Launch& launch, const Address& place) {
+Result<UniqueId> meet(World& world, const Launched& launch, const Address& place) {
   if (launch.id) return *launch.id;
   if (launch.host.empty()) return world.make_id();
   if (launch.rank == 0) {

@@ -40,7 +40,7 @@
 
 namespace r2ccl {
 
-struct Launch {
+struct Launched {
   std::string launcher;  // "torchrun", for people
   std::uint32_t rank = 0;
   std::uint32_t size = 1;
@@ -52,7 +52,7 @@ struct Launch {
 
 // Nothing when no launcher was at work. kMisuse with one sentence when variables are malformed, half of a pair is missing, or there
 // is no place to meet. A job of one rank needs none. Empty values count as unset.
-Result<std::optional<Launch>> find_launch(std::span<const std::string_view> environment);
+Result<std::optional<Launched>> find_launch(std::span<const std::string_view> environment);
 
 // The port used instead of the launcher's own; also for `r2ccl run`, which must find one where both are free.
 std::uint16_t port_beside(std::uint16_t master_port);
@@ -62,9 +62,9 @@ Result<Address> resolve(const std::string& host, std::uint16_t port);
 
 // The settings this process should run with: where the place to meet is on loopback all ranks are on this machine, and loopback is
 // their NIC unless R2CCL_NICS says otherwise.
-Settings settings_for(const Launch& launch, const Settings& settings, const Address& place);
+Settings settings_for(const Launched& launch, const Settings& settings, const Address& place);
 
 // The id to join with. At rank 0 the root is hosted when it returns, which takes that the place is its first NIC's.
-Result<UniqueId> meet(World& world, const Launch& launch, const Address& place);
+Result<UniqueId> meet(World& world, const Launched& launch, const Address& place);
 
 }  // namespace r2ccl

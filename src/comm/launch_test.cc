@@ -12,11 +12,11 @@ namespace {
 
 using Lines = std::vector<std::string_view>;
 
-Launch launch_of(const Lines& lines) {
+Launched launch_of(const Lines& lines) {
   const auto found = find_launch(lines);
   EXPECT_TRUE(found) << (found ? "" : found.error().what);
   EXPECT_TRUE(found && *found) << "no launcher found";
-  return found && *found ? **found : Launch{};
+  return found && *found ? **found : Launched{};
 }
 
 std::string error_of(const Lines& lines) {
@@ -26,7 +26,7 @@ std::string error_of(const Lines& lines) {
   return found.error().what;
 }
 
-std::string place_of(const Launch& launch) {
+std::string place_of(const Launched& launch) {
   return launch.host + ":" + std::to_string(launch.port);
 }
 
@@ -55,7 +55,7 @@ TEST(Launch, EveryLauncherIsUnderstood) {
   };
   Lines all;
   for (const Case& one : cases) {
-    const Launch launch = launch_of(one.lines);
+    const Launched launch = launch_of(one.lines);
     EXPECT_EQ(launch.launcher, one.name);
     EXPECT_EQ(launch.rank, 3u) << one.name;
     EXPECT_EQ(launch.size, 4u) << one.name;
@@ -118,7 +118,7 @@ TEST(Launch, MpirunOnOneMachineMeetsOnLoopbackAtAPortOfTheJob) {
     lines.insert(lines.end(), more);
     return lines;
   };
-  const Launch first = launch_of(with({"OMPI_MCA_ess_base_jobid=1234567"}));
+  const Launched first = launch_of(with({"OMPI_MCA_ess_base_jobid=1234567"}));
   EXPECT_EQ(first.host, "127.0.0.1");
   EXPECT_GE(first.port, 20000);
   EXPECT_LT(first.port, 32000);
@@ -162,7 +162,7 @@ TEST(Launch, PortsBesideMasterPortsAreSpreadAndNeverTheSame) {
 }
 
 TEST(Launch, LoopbackIsTheNicOfAJobThatMeetsThere) {
-  const Launch launch{.launcher = "Open MPI", .host = "127.0.0.1", .port = 5};
+  const Launched launch{.launcher = "Open MPI", .host = "127.0.0.1", .port = 5};
   const auto nics = [&](const Settings& settings, const Address& place) {
     return settings_for(launch, settings, place).nics;
   };
@@ -184,7 +184,7 @@ TEST(Launch, RankZeroRefusesToHostWhereItHasNoNic) {
   Settings settings;
   settings.nics = {"127.10.0.1"};
   World world(settings);
-  const Launch launch{.launcher = "torchrun", .size = 2, .host = "127.11.0.1", .port = 5};
+  const Launched launch{.launcher = "torchrun", .size = 2, .host = "127.11.0.1", .port = 5};
   const auto id = meet(world, launch, Address::v4(127, 11, 0, 1, 5));
   ASSERT_FALSE(id);
   EXPECT_NE(id.error().what.find("127.10.0.1"), std::string::npos) << id.error().what;

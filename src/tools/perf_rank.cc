@@ -274,7 +274,8 @@ CommConfig config_of(const PerfOptions& options, const Settings& settings) {
   return config;
 }
 
-Result<std::shared_ptr<Comm>> join(World& world, const Launch& launch, const Address& place, const CommConfig& config) {
+Result<std::shared_ptr<Comm>> join(World& world, const Launched& launch, const Address& place,
+                                   const CommConfig& config) {
   const auto id = meet(world, launch, place);
   if (!id) return std::unexpected(id.error());
   auto comm = world.join(*id, launch.rank, launch.size, config);
@@ -300,7 +301,7 @@ Result<int> measure_all(const PerfOptions& options, const PerfWork& work, Comm& 
 
 }  // namespace
 
-Result<int> run_perf_rank(const PerfOptions& options, const Launch& launch, const Settings& settings,
+Result<int> run_perf_rank(const PerfOptions& options, const Launched& launch, const Settings& settings,
                           Console& console) {
   const auto work = work_of(options, launch.size);
   if (!work) return std::unexpected(work.error());

@@ -11,6 +11,7 @@
 namespace r2ccl::tools {
 
 // kExitFailed when anything was wrong anywhere; the same on every rank. An error when the communicator failed.
-Result<int> run_perf_rank(const PerfOptions& options, const Launch& launch, const Settings& settings, Console& console);
+Result<int> run_perf_rank(const PerfOptions& options, const Launched& launch, const Settings& settings,
+                          Console& console);
 
 }  // namespace r2ccl::tools
