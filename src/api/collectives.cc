@@ -36,16 +36,22 @@ Outcome to_call(const Asked& asked, Member& member, Call& call) {
   return valid;
 }
 
+Outcome to_operation(const Asked& asked, ncclComm_t comm, cudaStream_t stream, Operation& operation) {
+  if (auto bad = check_comm(asked.name, comm, operation.member); !bad.ok()) return bad;
+  if (auto bad = operation.member->ready(asked.name); !bad.ok()) return bad;
+  if (auto bad = to_call(asked, *operation.member, operation.call); !bad.ok()) return bad;
+  return find_stream(stream, operation.stream);
+}
+
 ncclResult_t enqueue(const Asked& asked, ncclComm_t comm, cudaStream_t stream) {
   return guarded([&] {
-    return in_group([&]() -> Outcome {
-      Operation operation;
-      if (auto bad = check_comm(asked.name, comm, operation.member); !bad.ok()) return bad;
-      if (auto bad = operation.member->ready(asked.name); !bad.ok()) return bad;
-      if (auto bad = to_call(asked, *operation.member, operation.call); !bad.ok()) return bad;
-      if (auto bad = find_stream(stream, operation.stream); !bad.ok()) return bad;
-      add_operation(std::move(operation));
-      return {};
+    Operation operation;
+    Outcome outcome = to_operation(asked, comm, stream, operation);
+    const bool alone = !is_grouped() && operation.stream == nullptr && !is_point_to_point(asked.kind);
+    if (alone && (!outcome.ok() || run_alone(operation.member, operation.call, outcome))) return outcome;
+    return in_group([&] {
+      if (outcome.ok()) add_operation(std::move(operation));
+      return outcome;
     });
   });
 }

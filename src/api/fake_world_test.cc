@@ -178,6 +178,10 @@ Status Comm::wait(const TicketPtr& ticket) {
   if (*left != 0) return fail(Fault::kAborted, impl_->job->broken);
   return {};
 }
+Status Comm::run(const Call& call) {
+  const auto ticket = submit({call});
+  return ticket ? wait(*ticket) : std::unexpected(ticket.error());
+}
 PlanInUse Comm::plan_in_use() {
   return {"fake", 0, 0};
 }

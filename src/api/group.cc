@@ -83,6 +83,10 @@ Outcome in_group(const std::function<Outcome()>& body) {
   return outcome.ok() ? end : outcome;
 }
 
+bool is_grouped() {
+  return group().depth > 0;
+}
+
 void add_operation(Operation operation) {
   group().operations.push_back(std::move(operation));
 }

@@ -16,6 +16,8 @@ namespace r2ccl::api {
 // answers with the first failure.
 Outcome in_group(const std::function<Outcome()>& body);
 
+bool is_grouped();  // this thread is between a start and its end
+
 // From inside in_group().
 void add_operation(Operation operation);
 void add_job(std::unique_ptr<Job> job);

@@ -163,6 +163,18 @@ Outcome issue(std::vector<Operation> operations) {
   return mine->outcome;
 }
 
+bool run_alone(const MemberPtr& member, const Call& call, Outcome& outcome) {
+  {
+    const std::lock_guard lock(launch_lock().mutex);
+    if (member->last_launch != nullptr) return false;
+  }
+  member->count_call(call.count * size_of(call.type));
+  outcome = member->judge(member->comm()->run(call));
+  if (!outcome.ok()) member->note(outcome);
+  member->look_at_nics();
+  return true;
+}
+
 std::shared_ptr<Launch> begin(const MemberPtr& member, std::vector<Call> calls) {
   auto launch = std::make_shared<Launch>();
   launch->parts.push_back({member, std::move(calls), nullptr, {}});

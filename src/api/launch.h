@@ -34,6 +34,10 @@ std::vector<std::size_t> launch_of_each(const std::vector<Operation>& operations
 // Issues all of them. When it returns, those on the null stream are done; the outcome is the first failure among them.
 Outcome issue(std::vector<Operation> operations);
 
+// The short way for one collective without a group or a stream: runs it, if nothing that was issued on its communicator is left to wait
+// for. False: it has to be issued.
+bool run_alone(const MemberPtr& member, const Call& call, Outcome& outcome);
+
 // The same in two halves for one communicator without a stream: begun when the first returns, done when the second does.
 std::shared_ptr<Launch> begin(const MemberPtr& member, std::vector<Call> calls);
 Outcome finish(const std::shared_ptr<Launch>& launch);

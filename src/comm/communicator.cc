@@ -9,7 +9,9 @@
 
 #include "base/assert.h"
 #include "comm/agreement.h"
+#include "comm/board.h"
 #include "comm/mailbox.h"
+#include "comm/neighbours.h"
 #include "comm/nic_watch.h"
 #include "comm/operation.h"
 #include "comm/plans.h"
@@ -27,6 +29,13 @@ constexpr Duration kReasonWithin = 1s;   // after an abort by another rank, its 
 constexpr Duration kRefusedMax = 5s;     // the root refuses us: given up
 constexpr std::size_t kRemembered = 64;  // calls, to compare with what others ask
 constexpr std::size_t kStepsPerTurn = 64;
+// Shared memory rings no bell: who waits there looks again after an eighth of the time it has waited, within these.
+constexpr Duration kPeekLeast = 20us;
+constexpr Duration kPeekMost = 1ms;
+// … and before that, whoever waits in a call looks again and again, for so long since something moved.
+constexpr Duration kHurryMost = 1ms;
+constexpr int kLooksMost = 1000;  // until the engine has a turn
+constexpr int kMovesMost = 32;
 
 std::uint64_t tag_of(std::uint64_t number, std::uint64_t version, std::uint64_t signature) {
   std::uint64_t hash = (number * 0x9e3779b97f4a7c15 ^ version) * 0xc2b2ae3d27d4eb4f ^ signature;
@@ -45,7 +54,8 @@ struct Communicator::Impl {
   struct Past {
     std::uint64_t number;
     std::uint64_t signature;
-    std::string text;
+    Call call;
+    std::string text() const { return describe(call); }
   };
 
   Impl(Engine& engine_ref, Env env_parts, const Device& cpu, const UniqueId& id, std::uint32_t my_rank,
@@ -87,6 +97,8 @@ struct Communicator::Impl {
   Error without_reason{Fault::kBug, ""};
 
   Placement placement;
+  std::optional<Neighbours> neighbours;
+  std::optional<Board> board;  // where all ranks share memory
   std::optional<Agreement> agreement;
   std::optional<NicWatch> watch;
   std::uint64_t path_changes = UINT64_MAX;
@@ -127,13 +139,61 @@ struct Communicator::Impl {
     plans.set_healthy(cluster_of(placement, all_healthy(placement), config.fabric, config.costs));
     agreement.emplace(rank, size, placement);
     watch.emplace(placement.nics);
-    const Status status = mailbox.open(engine.roster(key), 64 + placement.nic_rate.size() * sizeof(Permille));
+    neighbours.emplace(engine.roster(key), rank);
+    const std::size_t longest =
+        std::max(64 + placement.nic_rate.size() * sizeof(Permille), neighbours->letter_bytes_max());
+    const Status status = mailbox.open(engine.roster(key), longest);
     if (!status) return give_up(status.error());
+    if (config.shared_memory && neighbours->all_here()) neighbours->offer(Board::bytes_for(size), env.random.next());
     missing = size - 1;
-    if (rank != 0) return post(0, Letter::kHere);
-    if (missing > 0) return;
-    missing = size;
-    state = CommState::kReady;
+    if (rank != 0) return post(0, letter(Letter::kHere, [&](Writer& out) { neighbours->put_offer(out); }));
+    if (missing == 0) all_here();
+  }
+
+  // ---- rank 0, as the others report ----
+  void all_here() {
+    const Bytes go = letter(Letter::kGo, [&](Writer& out) { neighbours->put_offers(out); });
+    post_all(go);
+    if (!neighbours->any()) return become_ready();
+    missing = size - 1;
+  }
+
+  void all_mapped() {
+    const Bytes start = letter(Letter::kStart, [&](Writer& out) { neighbours->put_verdicts(out); });
+    post_all(start);
+    on_start(ByteView(start).subspan(1));
+  }
+
+  // ---- every rank ----
+  void on_go(ByteView bytes) {
+    if (!neighbours->any()) return become_ready();
+    Reader in(bytes);
+    const Status mapped = neighbours->map(in);
+    if (!mapped && config.shared_memory)
+      log(LogLevel::kInfo, fmt::format("Rank {} uses no shared memory: {}", rank, mapped.error().what));
+    const bool could = mapped && config.shared_memory;
+    post(0, letter(Letter::kMapped, [&](Writer& out) { out.put(static_cast<std::uint8_t>(could)); }));
+  }
+
+  void on_start(ByteView bytes) {
+    Reader in(bytes);
+    neighbours->settle(in);
+    if (Arena* const arena = neighbours->shared(); arena && neighbours->all_here())
+      board.emplace(arena->data(), size, rank);
+    become_ready();
+  }
+
+  void become_ready() {
+    missing = size;  // rank 0: of kDone, its own included
+    if (state == CommState::kJoining) state = CommState::kReady;
+  }
+
+  template <class Put>
+  static Bytes letter(Letter kind, Put&& put) {
+    Bytes bytes{static_cast<std::byte>(kind)};
+    Writer out(bytes);
+    put(out);
+    return bytes;
   }
 
   void post(std::uint32_t to, Letter letter) { post(to, Bytes{static_cast<std::byte>(letter)}); }
@@ -141,8 +201,8 @@ struct Communicator::Impl {
     acted = true;
     if (const Status status = mailbox.send_letter(to, std::move(bytes)); !status) stop(status.error());
   }
-  void post_all(Letter letter) {
-    for (std::uint32_t to = 1; to < size; ++to) post(to, letter);
+  void post_all(const Bytes& bytes) {
+    for (std::uint32_t to = 1; to < size; ++to) post(to, bytes);
   }
 
   void on_letter(std::uint32_t from, ByteView bytes) {
@@ -152,16 +212,22 @@ struct Communicator::Impl {
         give_up({Fault::kBug, mailbox.name_of(from) + " sent a letter that can not be read."});
       return;
     }
+    const ByteView content = bytes.subspan(1);
+    Reader in(content);
     switch (static_cast<Letter>(bytes[0])) {
       case Letter::kHere:
-        if (--missing > 0) return;
-        post_all(Letter::kGo);
-        missing = size;  // now of kDone, its own included
-        state = CommState::kReady;
+        if (!neighbours->take_offer(from, in))
+          return give_up({Fault::kBug, mailbox.name_of(from) + " sent a letter that can not be read."});
+        if (--missing == 0) all_here();
         return;
       case Letter::kGo:
-        if (state == CommState::kJoining) state = CommState::kReady;
+        return on_go(content);
+      case Letter::kMapped:
+        neighbours->take_mapped(from, in.get<std::uint8_t>() == 1);
+        if (--missing == 0) all_mapped();
         return;
+      case Letter::kStart:
+        return on_start(content);
       case Letter::kDone:
         return count_done();
       case Letter::kAllDone:
@@ -181,16 +247,20 @@ struct Communicator::Impl {
     return ticket;
   }
 
+  static bool has_points(const Batch& batch) {
+    return std::ranges::any_of(batch.calls, is_point_to_point, &Call::kind);
+  }
+
   // The calls of the oldest batch, as far as they go. True: something moved.
   bool step_batch() {
     Batch& batch = queue.front();
     bool moved = false;
-    if (!batch.points) {
+    if (!batch.points && has_points(batch)) {
       batch.points = std::make_unique<PointToPoint>(batch.calls, rank, mailbox, device);
       moved = true;
     }
-    moved |= batch.points->step();
-    if (!batch.points->result()) {
+    if (batch.points) moved |= batch.points->step();
+    if (batch.points && !batch.points->result()) {
       stop(batch.points->result().error());
       return true;
     }
@@ -198,7 +268,7 @@ struct Communicator::Impl {
     if (!running && batch.next < batch.calls.size() && begin(batch.calls[batch.next])) moved = true;
     if (running) moved |= step_running(batch);
     if (state == CommState::kFailed) return true;
-    if (!running && batch.next >= batch.calls.size() && batch.points->over()) {
+    if (!running && batch.next >= batch.calls.size() && (!batch.points || batch.points->over())) {
       batch.ticket->done = true;
       queue.pop_front();
       moved = true;
@@ -210,9 +280,10 @@ struct Communicator::Impl {
     if (!agreement->may_start(number + 1)) return false;
     agreement->started(++number);
     const HealthMap& map = agreement->map();
-    plans.use(cluster_of(placement, map, config.fabric, config.costs), map.version);
     std::shared_ptr<const RankPlan> plan;
-    if (size > 1 && call.count > 0) {
+    if (size > 1 && call.count > 0 && !board) {
+      if (plans.version() != map.version)
+        plans.use(cluster_of(placement, map, config.fabric, config.costs), map.version);
       auto made = plans.plan_for(call);
       if (!made) {
         give_up(made.error());
@@ -220,12 +291,13 @@ struct Communicator::Impl {
       }
       plan = std::move(*made);
     }
-    in_use = {plan ? plan->frame.algorithm : "local", map.version, number};
-    past.push_back({number, signature_of(call), describe(call)});
+    in_use = {plan ? plan->frame.algorithm : board ? "shared_memory" : "local", map.version, number};
+    past.push_back({number, signature_of(call), call});
     if (past.size() > kRemembered) past.pop_front();
     running_tag = tag_of(number, map.version, past.back().signature);
     mailbox.set_tag(running_tag);
-    running = std::make_unique<Operation>(call, rank, size, std::move(plan), device, mailbox, pool);
+    const Operation::Place place{rank, size, device, mailbox, pool, board ? &*board : nullptr};
+    running = std::make_unique<Operation>(call, place, std::move(plan), running_tag);
     got_on();
     return true;
   }
@@ -233,6 +305,8 @@ struct Communicator::Impl {
   bool step_running(Batch& batch) {
     bool moved = false;
     for (std::size_t i = 0; i < kStepsPerTurn && !running->over() && running->step(); ++i) moved = true;
+    if (const auto other = running->mismatched(); other && reason_until == kNever) on_mismatch(*other);
+    if (moved && running->on_board()) got_on();
     if (!running->over()) return moved;
     if (!running->result()) {
       stop(running->result().error());
@@ -255,15 +329,16 @@ struct Communicator::Impl {
     if (now >= next_ask) {
       next_ask = now + kAskEvery;
       const auto waiting = running->waiting_for();
-      const Bytes word = encode({Word::Kind::kAsk, number, past.back().signature, past.back().text});
+      const Bytes word = encode({Word::Kind::kAsk, number, past.back().signature, past.back().text()});
       for (const std::uint32_t other : waiting) mailbox.tell(other, word);
       if (now >= progress + kSayAfter && !said && !waiting.empty()) {
         said = true;
-        log(LogLevel::kWarn, fmt::format("Collective {} ({}) of rank {} waits for {}.", number, past.back().text, rank,
-                                         mailbox.name_of(waiting.front())));
+        log(LogLevel::kWarn, fmt::format("Collective {} ({}) of rank {} waits for {}.", number, past.back().text(),
+                                         rank, mailbox.name_of(waiting.front())));
       }
     }
     turn.merge({false, next_ask});
+    if (running->on_board()) turn.merge({false, now + std::clamp((now - progress) / 8, kPeekLeast, kPeekMost)});
   }
 
   void log(LogLevel level, const std::string& line) {
@@ -322,9 +397,9 @@ struct Communicator::Impl {
 
   // Its message belongs to another call than ours. It is asked, so that both calls can be named.
   void on_mismatch(std::uint32_t other) {
-    mailbox.tell(other, encode({Word::Kind::kAsk, number, past.back().signature, past.back().text}));
+    mailbox.tell(other, encode({Word::Kind::kAsk, number, past.back().signature, past.back().text()}));
     expect_reason({Fault::kMisuse, fmt::format("{} made another call as collective {} than this rank's {}.",
-                                               mailbox.name_of(other), number, past.back().text)});
+                                               mailbox.name_of(other), number, past.back().text())});
   }
 
   void on_word(ProcessId from, ByteView bytes) {
@@ -339,7 +414,7 @@ struct Communicator::Impl {
     const auto mine = std::ranges::find(past, word->number, &Past::number);
     if (mine == past.end() || mine->signature == word->signature) return;
     give_up({Fault::kMisuse, fmt::format("Collective {} differs: {} called {}, {} called {}.", word->number,
-                                         mailbox.name_of(rank), mine->text, mailbox.name_of(other), word->text)});
+                                         mailbox.name_of(rank), mine->text(), mailbox.name_of(other), word->text)});
   }
 
   // ---- health ----
@@ -365,7 +440,7 @@ struct Communicator::Impl {
   // ---- the end ----
   void count_done() {
     if (--missing > 0) return;
-    post_all(Letter::kAllDone);
+    post_all({static_cast<std::byte>(Letter::kAllDone)});
     all_done = true;
   }
 
@@ -396,6 +471,23 @@ struct Communicator::Impl {
     for (Batch& batch : std::exchange(queue, {})) {
       batch.ticket->result = std::unexpected(error);
       batch.ticket->done = true;
+    }
+  }
+
+  void hurry(Instant at, const std::function<void(int)>& relax) {
+    if (!board || state != CommState::kReady) return;
+    now = at;
+    if (running && now >= progress + kHurryMost) return;
+    const std::size_t waiting = queue.size();
+    for (int looks = 0, moves = 0; looks < kLooksMost && moves < kMovesMost;) {
+      if (reason_until != kNever || queue.size() < waiting || queue.empty()) return;
+      if (step_batch()) {
+        ++moves;
+        looks = 0;
+        continue;
+      }
+      if (!running || !running->on_board()) return;
+      relax(++looks);
     }
   }
 
@@ -455,6 +547,13 @@ void Communicator::finish() {
 }
 void Communicator::abort(const std::string& why) {
   impl_->give_up({Fault::kAborted, why});
+}
+void Communicator::hurry(Instant now, const std::function<void(int)>& relax) {
+  impl_->hurry(now, relax);
+}
+std::uint32_t Communicator::ranks_here() const {
+  const std::size_t beside = impl_->neighbours ? impl_->neighbours->here().size() : 0;
+  return std::max(1U, static_cast<std::uint32_t>(beside));
 }
 void Communicator::on_completion(ProcessId peer, const Completion& completion) {
   impl_->on_completion(peer, completion);

@@ -15,6 +15,7 @@
 // Failure    Once failed it stays so; every pending and later ticket is done with the error, after nothing touches user memory.
 
 #include <cstdint>
+#include <functional>
 #include <memory>
 #include <optional>
 #include <string>
@@ -42,6 +43,7 @@ struct CommConfig {
   std::string algorithm;  // empty: as the mode says; else one by name, where it applies
   Fabric fabric = Fabric::kRouted;
   LinkCosts costs{};
+  bool shared_memory = false;  // between ranks of one server, where they can (neighbours.h); at every rank of a server
 };
 
 enum class CommState : std::uint8_t { kJoining, kReady, kFinishing, kFinished, kFailed };
@@ -75,6 +77,12 @@ class Communicator final : public EngineTask {
   void finish();
   // Ends it here and at every rank; when it returns nothing touches user memory.
   void abort(const std::string& why);
+
+  // For a caller that waits: goes on with what was submitted while only memory is waited for, without a turn of the engine. Between two
+  // looks it calls `relax` with how many there were in a row. Returns when it can not go on like this, when something is done, or
+  // when the engine should have its turn.
+  void hurry(Instant now, const std::function<void(int looks)>& relax);
+  std::uint32_t ranks_here() const;  // of this communicator on this server, once joined
 
   void on_completion(ProcessId peer, const Completion& completion) override;
   void on_word(ProcessId from, ByteView bytes) override;

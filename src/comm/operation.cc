@@ -25,15 +25,11 @@ std::uint64_t vector_bytes(const Call& call, std::uint32_t size) {
   return call.count * size_of(call.type) * (counts_blocks(call.kind) ? size : 1);
 }
 
-Operation::Operation(const Call& call, std::uint32_t rank, std::uint32_t size, std::shared_ptr<const RankPlan> plan,
-                     const Device& device, Courier& courier, Pool& pool)
+Operation::Operation(const Call& call, const Place& place, std::shared_ptr<const RankPlan> plan, std::uint64_t tag)
     : call_(call),
-      rank_(rank),
-      size_(size),
+      at_(place),
       plan_(std::move(plan)),
-      device_(device),
-      courier_(courier),
-      pool_(pool),
+      tag_(tag),
       input_(static_cast<const std::byte*>(call.input)),
       output_(static_cast<std::byte*>(call.output)) {
   prepare();
@@ -41,18 +37,18 @@ Operation::Operation(const Call& call, std::uint32_t rank, std::uint32_t size, s
 
 Operation::~Operation() {
   execution_.reset();
-  if (borrowed_.memory) pool_.give_back(std::move(borrowed_));
+  if (borrowed_.memory) at_.pool.give_back(std::move(borrowed_));
 }
 
 std::uint64_t Operation::input_count() const {
   const bool all = counts_blocks(call_.kind) && !input_is_block(call_.kind);
-  return call_.count * (all ? size_ : 1);
+  return call_.count * (all ? at_.size : 1);
 }
 
 std::uint64_t Operation::output_count() const {
-  if (call_.kind == CallKind::kReduce && rank_ != call_.peer) return 0;
+  if (call_.kind == CallKind::kReduce && at_.rank != call_.peer) return 0;
   const bool all = counts_blocks(call_.kind) && !output_is_block(call_.kind);
-  return call_.count * (all ? size_ : 1);
+  return call_.count * (all ? at_.size : 1);
 }
 
 void Operation::prepare() {
@@ -62,23 +58,23 @@ void Operation::prepare() {
   }
   const bool sums = reduces(call_.kind);
   scalar_ = call_.op.scalar;
-  const bool average = sums && call_.op.name == ReduceName::kAvg && is_float(call_.type) && size_ > 1;
+  const bool average = sums && call_.op.name == ReduceName::kAvg && is_float(call_.type) && at_.size > 1;
   if (average) {
     std::byte bits[8] = {};
-    reciprocal(size_, call_.type, bits);
+    reciprocal(at_.size, call_.type, bits);
     std::copy_n(bits, sizeof bits, reinterpret_cast<std::byte*>(&scalar_));
   }
   if (average || (sums && call_.op.name == ReduceName::kPreMulSum)) {
     const bool into_output = call_.kind == CallKind::kAllReduce;  // which then is summed in place
     add_input_pass(into_output ? output_ : borrow(input_count() * size_of(call_.type)), Pass::Kind::kScale,
                    input_count());
-  } else if (call_.kind == CallKind::kAllToAll && input_ == output_ && size_ > 1) {
+  } else if (call_.kind == CallKind::kAllToAll && input_ == output_ && at_.size > 1) {
     add_input_pass(borrow(input_count() * size_of(call_.type)), Pass::Kind::kCopy, input_count());
   }
 }
 
 std::byte* Operation::borrow(std::uint64_t bytes) {
-  borrowed_ = pool_.take(bytes);
+  borrowed_ = at_.pool.take(bytes);
   return borrowed_.memory.get();
 }
 
@@ -94,13 +90,14 @@ bool Operation::run_pass() {
   const std::uint64_t part = std::min<std::uint64_t>(pass_->count, Execution::kBytesPerStep / width);
   switch (pass_->kind) {
     case Pass::Kind::kCopy:
-      device_.copy(pass_->destination, pass_->source, part * width);
+      at_.device.copy(pass_->destination, pass_->source, part * width);
       break;
     case Pass::Kind::kScale:
-      device_.scale(pass_->destination, pass_->source, part, call_.type, reinterpret_cast<const std::byte*>(&scalar_));
+      at_.device.scale(pass_->destination, pass_->source, part, call_.type,
+                       reinterpret_cast<const std::byte*>(&scalar_));
       break;
     case Pass::Kind::kDivide:
-      device_.divide(pass_->destination, part, call_.type, size_);
+      at_.device.divide(pass_->destination, part, call_.type, at_.size);
       break;
   }
   pass_->destination += part * width;
@@ -112,17 +109,23 @@ bool Operation::run_pass() {
 
 void Operation::enter_run() {
   stage_ = Stage::kRun;
-  if (size_ == 1) {
+  if (at_.size == 1) {
     if (input_ != output_) pass_ = Pass{Pass::Kind::kCopy, output_, input_, output_count()};
     return;
   }
+  if (at_.board != nullptr) {
+    Call call = call_;
+    call.input = input_;
+    on_board_.emplace(*at_.board, at_.device, call, kind_of(call_.op.name), tag_);
+    return;
+  }
   const ExecutionBuffers buffers{.input = input_,
-                                 .input_first = input_is_block(call_.kind) ? rank_ * call_.count : 0,
+                                 .input_first = input_is_block(call_.kind) ? at_.rank * call_.count : 0,
                                  .output = output_,
-                                 .output_first = output_is_block(call_.kind) ? rank_ * call_.count : 0,
-                                 .count = call_.count * (counts_blocks(call_.kind) ? size_ : 1)};
-  execution_ = std::make_unique<Execution>(plan_->frame, plan_->lanes, rank_, buffers, call_.type,
-                                           kind_of(call_.op.name), device_, courier_, pool_);
+                                 .output_first = output_is_block(call_.kind) ? at_.rank * call_.count : 0,
+                                 .count = call_.count * (counts_blocks(call_.kind) ? at_.size : 1)};
+  execution_ = std::make_unique<Execution>(plan_->frame, plan_->lanes, at_.rank, buffers, call_.type,
+                                           kind_of(call_.op.name), at_.device, at_.courier, at_.pool);
 }
 
 bool Operation::step() {
@@ -132,11 +135,11 @@ bool Operation::step() {
       enter_run();
       return true;
     case Stage::kRun: {
-      const bool moved = execution_ && execution_->step();
-      if (execution_ && !execution_->over()) return moved;
+      const bool moved = on_board_ ? on_board_->step() : execution_ && execution_->step();
+      if (on_board_ ? !on_board_->over() : execution_ && !execution_->over()) return moved;
       if (execution_) result_ = execution_->result();
       const bool divides =
-          result_ && call_.op.name == ReduceName::kAvg && !is_float(call_.type) && size_ > 1 && reduces(call_.kind);
+          result_ && call_.op.name == ReduceName::kAvg && !is_float(call_.type) && at_.size > 1 && reduces(call_.kind);
       if (divides && output_count() > 0) pass_ = Pass{Pass::Kind::kDivide, output_, nullptr, output_count()};
       stage_ = pass_ ? Stage::kAfter : Stage::kOver;
       return true;
@@ -155,6 +158,7 @@ void Operation::on_completion(std::uint64_t token, const Status& status) {
 }
 
 std::vector<std::uint32_t> Operation::waiting_for() const {
+  if (on_board_) return on_board_->waiting_for();
   return execution_ && stage_ == Stage::kRun ? execution_->waiting_for() : std::vector<std::uint32_t>{};
 }
 

@@ -1,7 +1,7 @@
 #pragma once
 // One collective call of one rank, from the buffers the user gave to the result he asked for:
 //   kBefore  premulsum, and avg of floats: the input times a factor. AlltoAll in place: the input set aside.
-//   kRun     the schedule (executor/)
+//   kRun     the schedule (executor/), or rounds on the board where all ranks share one (board_run.h)
 //   kAfter   avg of integers: the output divided
 //   kOver
 // With one rank, or nothing to do, kRun is a copy.
@@ -13,6 +13,7 @@
 #include <optional>
 #include <vector>
 
+#include "comm/board_run.h"
 #include "comm/call.h"
 #include "executor/execution.h"
 #include "planner/plan.h"
@@ -31,16 +32,26 @@ std::uint64_t vector_bytes(const Call& call, std::uint32_t size);
 
 class Operation final {
  public:
-  // `plan` may be null where nothing moves between ranks: one rank, or no elements.
-  Operation(const Call& call, std::uint32_t rank, std::uint32_t size, std::shared_ptr<const RankPlan> plan,
-            const Device& device, Courier& courier, Pool& pool);
+  // Who runs it, and what it borrows.
+  struct Place {
+    std::uint32_t rank = 0;
+    std::uint32_t size = 1;
+    const Device& device;
+    Courier& courier;
+    Pool& pool;
+    Board* board = nullptr;  // null: not all ranks share one
+  };
+  // `plan` may be null where none is needed: one rank, no elements, or a board. `tag`: what equal calls have in common.
+  Operation(const Call& call, const Place& place, std::shared_ptr<const RankPlan> plan, std::uint64_t tag);
   ~Operation();
 
   bool step();  // true: something moved
   void on_completion(std::uint64_t token, const Status& status);
   bool over() const { return stage_ == Stage::kOver; }
   const Status& result() const { return result_; }
-  const Call& call() const { return call_; }
+  // A rank that made another call, as the board shows it; then this one does not get on.
+  std::optional<std::uint32_t> mismatched() const { return on_board_ ? on_board_->mismatched() : std::nullopt; }
+  bool on_board() const { return on_board_.has_value(); }
   std::vector<std::uint32_t> waiting_for() const;
 
  private:
@@ -62,12 +73,9 @@ class Operation final {
   std::uint64_t output_count() const;  // of what this rank gets
 
   const Call call_;
-  const std::uint32_t rank_;
-  const std::uint32_t size_;
+  const Place at_;
   const std::shared_ptr<const RankPlan> plan_;
-  const Device& device_;
-  Courier& courier_;
-  Pool& pool_;
+  const std::uint64_t tag_;
   Stage stage_ = Stage::kBefore;
   Status result_;
   const std::byte* input_;
@@ -76,6 +84,7 @@ class Operation final {
   std::optional<Pass> pass_;
   Pool::Block borrowed_{};
   std::unique_ptr<Execution> execution_;
+  std::optional<BoardRun> on_board_;
 };
 
 }  // namespace r2ccl

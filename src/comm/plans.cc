@@ -49,7 +49,6 @@ bool replans(Mode mode) {
 }
 
 void Plans::use(const Cluster& cluster, std::uint64_t version) {
-  if (version == version_) return;
   cluster_ = cluster;
   version_ = version;
   kept_.clear();

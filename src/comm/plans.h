@@ -32,8 +32,9 @@ class Plans final {
 
   // Planned for where nothing can be planned on what is left: servers without a rail in common can only wait for a NIC to come back.
   void set_healthy(const Cluster& cluster) { healthy_ = cluster; }
-  // Forgets what it knows when the cluster changes.
+  // Forgets what it knows.
   void use(const Cluster& cluster, std::uint64_t version);
+  std::uint64_t version() const { return version_; }  // of the cluster in use; UINT64_MAX: none yet
   Result<std::shared_ptr<const RankPlan>> plan_for(const Call& call);
 
  private:

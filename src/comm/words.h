@@ -15,8 +15,10 @@ enum class Letter : std::uint8_t {
   kFirst = 16,
   kHere = 16,     // to rank 0: this rank has joined
   kGo = 17,       // from rank 0: all have
-  kDone = 18,     // to rank 0: this rank takes no more calls and has finished all
-  kAllDone = 19,  // from rank 0: all have
+  kMapped = 18,   // to rank 0, where servers have several ranks: whether this rank can share memory (neighbours.h)
+  kStart = 19,    // from rank 0: which servers do
+  kDone = 20,     // to rank 0: this rank takes no more calls and has finished all
+  kAllDone = 21,  // from rank 0: all have
 };
 
 // kFailed: the communicator ended there; `text` says why. kAsk: "I wait for you in collective `number`, which is `text` to me."

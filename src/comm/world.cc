@@ -5,12 +5,14 @@
 #include <algorithm>
 #include <map>
 #include <mutex>
+#include <thread>
 #include <utility>
 
 #include "comm/plans.h"
 #include "device/cpu/cpu_device.h"
 #include "env/secret.h"
 #include "runtime/threads/process.h"
+#include "runtime/threads/spin.h"
 
 namespace r2ccl {
 namespace {
@@ -19,6 +21,8 @@ namespace {
 Secret secret_of(const std::string& text) {
   return keyed_proof(Secret{}, std::as_bytes(std::span(text)));
 }
+
+constexpr int kPatient = 50;  // looks of a waiting thread, a microsecond or two, before it lets others run
 
 }  // namespace
 
@@ -50,6 +54,17 @@ struct Comm::Impl {
 
   Driver& driver() { return process->driver(); }
   Instant now() { return process->clock().now(); }
+  // With the engine held: hurries, if the ticket needs it.
+  bool done(const CallTicket& ticket) {
+    if (!ticket.done) {
+      communicator->hurry(now(), [&](int looks) {
+        if (looks > kPatient || communicator->ranks_here() > processors) return std::this_thread::yield();
+        relax();
+      });
+    }
+    return ticket.done;
+  }
+  const unsigned processors = std::thread::hardware_concurrency();
 };
 
 Comm::Comm(std::unique_ptr<Impl> impl) : impl_(std::move(impl)) {}
@@ -102,22 +117,22 @@ bool Comm::done(const TicketPtr& ticket) {
 }
 
 bool Comm::wait_for(const TicketPtr& ticket, Duration most) {
-  return impl_->driver().wait_until([&](Engine&) { return ticket->done; }, impl_->now() + most);
+  return impl_->driver().wait_until([&](Engine&) { return impl_->done(*ticket); }, impl_->now() + most);
 }
 
 Status Comm::wait(const TicketPtr& ticket) {
-  impl_->driver().wait_until([&](Engine&) { return ticket->done; }, kNever);
+  impl_->driver().wait_until([&](Engine&) { return impl_->done(*ticket); }, kNever);
   return ticket->result;
 }
 
-// Submitting from inside the condition saves a turn of the engine.
+// Submitting from inside the condition saves a turn of the engine, and all of them where ranks share memory.
 Status Comm::run(const Call& call) {
   if (const Status status = validate(call, rank(), size()); !status) return status;
   Result<TicketPtr> ticket;
   impl_->driver().wait_until(
       [&](Engine&) {
         if (ticket && !*ticket) ticket = impl_->communicator->submit({call});
-        return !ticket || (*ticket)->done;
+        return !ticket || impl_->done(**ticket);
       },
       kNever);
   return ticket ? (*ticket)->result : std::unexpected(ticket.error());
@@ -211,6 +226,7 @@ Result<std::shared_ptr<Comm>> World::join(const UniqueId& id, std::uint32_t rank
   CommConfig whole = config;
   if (whole.mode.empty()) whole.mode = impl_->settings.mode;
   if (whole.algorithm.empty()) whole.algorithm = impl_->settings.algorithm;
+  whole.shared_memory = impl_->settings.shared_memory;
   whole.fabric = impl_->settings.fabric == "rails" ? Fabric::kRails : Fabric::kRouted;
   if (const auto mode = mode_of(whole.mode); !mode) return std::unexpected(mode.error());
   std::uint32_t local = 0;

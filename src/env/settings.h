@@ -42,6 +42,7 @@ struct Settings {
   Duration probation_min = 500ms;
   Duration probation_max = 60s;
   Duration spin = 50us;
+  bool shared_memory = true;
   std::string fabric = "routed";          // or "rails"
   std::optional<std::uint64_t> server;    // which server this process plays
   std::uint64_t socket_buffer_bytes = 0;  // 0 = the system's choice

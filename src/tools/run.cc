@@ -1,10 +1,11 @@
 #include "tools/run.h"
 
 #include <fmt/format.h>
-#include <stdlib.h>
 #include <unistd.h>
 
+#include <algorithm>
 #include <cerrno>
+#include <string_view>
 #include <system_error>
 
 #include "tools/run_children.h"
@@ -20,15 +21,28 @@ struct Options {
   std::vector<std::string> program;
 };
 
-int become(const std::vector<std::string>& program, const std::vector<std::string>& lines, Console& console) {
-  for (const std::string& line : lines) {
-    const auto equals = line.find('=');
-    ::setenv(line.substr(0, equals).c_str(), line.c_str() + equals + 1, 1);
+// What the kernel takes as a list of words: valid as long as `words` is.
+std::vector<char*> pointers(const std::vector<std::string>& words) {
+  std::vector<char*> out;
+  for (const std::string& word : words) out.push_back(const_cast<char*>(word.c_str()));
+  out.push_back(nullptr);
+  return out;
+}
+
+// This process's environment, where `lines` (NAME=value) replace what has their names.
+std::vector<std::string> environment_with(const std::vector<std::string>& lines) {
+  const auto name = [](std::string_view line) { return line.substr(0, line.find('=')); };
+  std::vector<std::string> out = lines;
+  for (char** entry = environ; *entry != nullptr; ++entry) {
+    const bool replaced = std::ranges::any_of(lines, [&](const auto& line) { return name(line) == name(*entry); });
+    if (!replaced) out.emplace_back(*entry);
   }
-  std::vector<char*> words;
-  for (const std::string& word : program) words.push_back(const_cast<char*>(word.c_str()));
-  words.push_back(nullptr);
-  ::execvp(words[0], words.data());
+  return out;
+}
+
+int become(const std::vector<std::string>& program, const std::vector<std::string>& lines, Console& console) {
+  const std::vector<std::string> environment = environment_with(lines);
+  ::execvpe(program[0].c_str(), pointers(program).data(), pointers(environment).data());
   console.error("r2ccl run",
                 fmt::format("'{}' can not be started: {}", program[0], std::generic_category().message(errno)));
   return kExitNoProgram;

@@ -43,7 +43,7 @@ class Signals final {
   Signals() {
     sigemptyset(&mask_);
     for (const int signal : {SIGINT, SIGTERM, SIGHUP, SIGCHLD}) sigaddset(&mask_, signal);
-    sigprocmask(SIG_BLOCK, &mask_, &before_);
+    ::pthread_sigmask(SIG_BLOCK, &mask_, &before_);
     fd_ = ::signalfd(-1, &mask_, SFD_CLOEXEC | SFD_NONBLOCK);
   }
   ~Signals() {
@@ -54,7 +54,7 @@ class Signals final {
   Signals& operator=(const Signals&) = delete;
 
   int fd() const { return fd_; }
-  void restore() const { sigprocmask(SIG_SETMASK, &before_, nullptr); }
+  void restore() const { ::pthread_sigmask(SIG_SETMASK, &before_, nullptr); }
   // The last one that asks to end; nothing when there was none.
   std::optional<int> take() const {
     std::optional<int> ends;

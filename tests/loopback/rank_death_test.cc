@@ -5,6 +5,7 @@
 
 #include <chrono>
 #include <thread>
+#include <utility>
 
 #include "tests/loopback/rank_processes.h"
 
@@ -13,12 +14,12 @@ namespace {
 
 using Clock = std::chrono::steady_clock;
 
-RanksPlan plan_of(std::uint32_t ranks, std::vector<std::string> settings = {}, std::vector<std::string> faults = {}) {
+RanksPlan plan_of(std::uint32_t ranks, std::vector<std::string> settings = {}, std::uint32_t per_server = 1) {
   RanksPlan plan;
   plan.ranks = ranks;
+  plan.per_server = per_server;
   plan.settings = std::move(settings);
   plan.settings.push_back("NCCL_DEBUG=VERSION");  // errors are expected here
-  plan.faults = std::move(faults);
   return plan;
 }
 
@@ -42,8 +43,9 @@ void reduce_for_ever(Comm& comm, const RankProcesses::Tell& tell) {
 }
 
 TEST(RankDeath, KilledRankIsNamedEverywhereSoon) {
-  for (const std::uint32_t victim : {2u, 0u}) {
-    RankProcesses ranks(plan_of(3), [](Comm& comm, World&, const auto& tell) { reduce_for_ever(comm, tell); });
+  for (const auto& [victim, per_server] : {std::pair{2u, 1u}, {0u, 1u}, {1u, 3u}, {0u, 3u}}) {
+    RankProcesses ranks(plan_of(3, {}, per_server),
+                        [](Comm& comm, World&, const auto& tell) { reduce_for_ever(comm, tell); });
     for (std::uint32_t rank = 0; rank < 3; ++rank) ASSERT_EQ(ranks.next_line(rank), "running");
     const auto begin = Clock::now();
     ranks.kill(victim, SIGKILL);

@@ -59,6 +59,12 @@ struct Classes {
     return server <= c ? 0 : (server - c + gpus - 1) / gpus;
   }
 
+  // Members of its own class above `server`.
+  std::uint32_t behind(std::uint32_t server) const {
+    R2CCL_ASSERT(gpus > 0, "there are classes");
+    return size(server % gpus) - server / gpus - 1;
+  }
+
   std::uint32_t empty_piece() const { return servers; }  // stands for spans without members
   std::uint32_t pieces() const { return servers + 1; }
   std::uint32_t class_span(std::uint32_t c) const { return pieces() + c; }
@@ -84,8 +90,7 @@ Layout layout_of(const Classes& classes, const std::vector<double>& rho, std::ui
     }
   }
   for (std::uint32_t server = 0; server < classes.servers; ++server) {
-    const std::uint32_t behind = classes.size(server % classes.gpus) - server / classes.gpus - 1;
-    layout.spans.push_back(run(classes.piece(server) + 1, behind));
+    layout.spans.push_back(run(classes.piece(server) + 1, classes.behind(server)));
   }
   return layout;
 }

@@ -7,17 +7,6 @@
 
 namespace r2ccl {
 
-namespace {
-
-// Leaves the core's other thread its due between two looks.
-void relax() {
-#if defined(__x86_64__)
-  __builtin_ia32_pause();
-#endif
-}
-
-}  // namespace
-
 // A caller that waits while another one drives.
 struct Driver::Caller {
   const Condition& done;

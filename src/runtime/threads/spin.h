@@ -15,6 +15,13 @@
 
 namespace r2ccl {
 
+// Between two looks of a spinning thread: leaves the core's other thread its due.
+inline void relax() {
+#if defined(__x86_64__)
+  __builtin_ia32_pause();
+#endif
+}
+
 class SpinChoice final {
  public:
   static constexpr std::uint32_t kSkipMin = 32;

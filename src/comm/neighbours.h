@@ -1,0 +1,67 @@
+#pragma once
+// The ranks of a communicator that share a server, and how they come to share memory. Nobody uses it before everybody there can.
+//
+//   the lowest rank of each server makes the memory
+//   any rank ── kHere(ticket, if it made some) ─▶ rank 0
+//   rank 0 ── kGo(all tickets) ─▶ all                  each maps its server's
+//   all ── kMapped(whether it can) ─▶ rank 0
+//   rank 0 ── kStart(servers where all can) ─▶ all
+//
+// Where no server has two ranks, kGo ends it. Where it can not be shared, ranks of one server talk over its NICs like any others.
+//
+// Role       The state and the contents of these letters; the communicator sends them (words.h). Threads: the communicator's.
+
+#include <cstdint>
+#include <optional>
+#include <vector>
+
+#include "base/bytes.h"
+#include "topology/nic.h"
+#include "transport/shm/arena.h"
+
+namespace r2ccl {
+
+class Neighbours final {
+ public:
+  // `members`: by rank.
+  Neighbours(const std::vector<ProcessInfo>& members, std::uint32_t rank);
+
+  bool any() const { return !groups_.empty(); }  // some server has several ranks
+  // All ranks of the communicator are here.
+  bool all_here() const { return groups_.size() == 1 && groups_[0].ranks.size() == size_; }
+  // Ranks of this server in order; empty when there is only this one.
+  const std::vector<std::uint32_t>& here() const;
+  std::size_t letter_bytes_max() const { return 1 + groups_.size() * Arena::Ticket::kWireSize; }
+
+  // Makes the memory where this rank leads: `bytes` of it. Without it the server does not share.
+  void offer(std::size_t bytes, std::uint64_t nonce);
+  void put_offer(Writer& out) const;
+  bool take_offer(std::uint32_t from, Reader& in);  // rank 0; false: it can not be read
+  void put_offers(Writer& out) const;
+  // Maps what was offered here; its reason when it could not.
+  Status map(Reader& in);
+  void take_mapped(std::uint32_t from, bool could);  // rank 0
+  void put_verdicts(Writer& out) const;
+  void settle(Reader& in);
+
+  // Shared with all of here(), once settled; null: with nobody.
+  Arena* shared() { return shares_ && arena_ ? &*arena_ : nullptr; }
+
+ private:
+  struct Group {  // the ranks of one server, where there are several
+    std::vector<std::uint32_t> ranks;
+    Arena::Ticket ticket;
+    bool could = true;  // all that were heard of so far
+  };
+  Group* group_of(std::uint32_t rank);
+  bool leads(std::uint32_t rank) const;
+
+  const std::uint32_t rank_;
+  const std::size_t size_;
+  std::vector<Group> groups_;  // by their lowest rank
+  std::size_t mine_;           // of groups_; its size: none
+  std::optional<Arena> arena_;
+  bool shares_ = false;
+};
+
+}  // namespace r2ccl
