@@ -30,7 +30,7 @@ constexpr Duration kRefusedMax = 5s;     // the root refuses us: given up
 constexpr std::size_t kRemembered = 64;  // calls, to compare with what others ask
 constexpr std::size_t kStepsPerTurn = 64;
 // Shared memory rings no bell: who waits there looks again after an eighth of the time it has waited, within these.
-constexpr Duration kPeekLeast = 20us;
+constexpr Duration kPeekLeast = 2us;
 constexpr Duration kPeekMost = 1ms;
 // … and before that, whoever waits in a call looks again and again, for so long since something moved.
 constexpr Duration kHurryMost = 1ms;
@@ -98,7 +98,7 @@ struct Communicator::Impl {
 
   Placement placement;
   std::optional<Neighbours> neighbours;
-  std::optional<Board> board;  // where all ranks share memory
+  Board* board = nullptr;  // where all ranks share memory
   std::optional<Agreement> agreement;
   std::optional<NicWatch> watch;
   std::uint64_t path_changes = UINT64_MAX;
@@ -144,7 +144,7 @@ struct Communicator::Impl {
         std::max(64 + placement.nic_rate.size() * sizeof(Permille), neighbours->letter_bytes_max());
     const Status status = mailbox.open(engine.roster(key), longest);
     if (!status) return give_up(status.error());
-    if (config.shared_memory && neighbours->all_here()) neighbours->offer(Board::bytes_for(size), env.random.next());
+    if (config.shared_memory) neighbours->offer(env.random.next());
     missing = size - 1;
     if (rank != 0) return post(0, letter(Letter::kHere, [&](Writer& out) { neighbours->put_offer(out); }));
     if (missing == 0) all_here();
@@ -168,18 +168,18 @@ struct Communicator::Impl {
   void on_go(ByteView bytes) {
     if (!neighbours->any()) return become_ready();
     Reader in(bytes);
-    const Status mapped = neighbours->map(in);
-    if (!mapped && config.shared_memory)
-      log(LogLevel::kInfo, fmt::format("Rank {} uses no shared memory: {}", rank, mapped.error().what));
-    const bool could = mapped && config.shared_memory;
-    post(0, letter(Letter::kMapped, [&](Writer& out) { out.put(static_cast<std::uint8_t>(could)); }));
+    if (config.shared_memory) {
+      if (const Status mapped = neighbours->map(in); !mapped)
+        log(LogLevel::kInfo, fmt::format("Rank {} uses no shared memory: {}", rank, mapped.error().what));
+    }
+    post(0, letter(Letter::kMapped, [&](Writer& out) { neighbours->put_mapped(out); }));
   }
 
   void on_start(ByteView bytes) {
     Reader in(bytes);
     neighbours->settle(in);
-    if (Arena* const arena = neighbours->shared(); arena && neighbours->all_here())
-      board.emplace(arena->data(), size, rank);
+    board = neighbours->board();
+    if (neighbours->alley() != nullptr) mailbox.share(*neighbours->alley());
     become_ready();
   }
 
@@ -223,7 +223,7 @@ struct Communicator::Impl {
       case Letter::kGo:
         return on_go(content);
       case Letter::kMapped:
-        neighbours->take_mapped(from, in.get<std::uint8_t>() == 1);
+        neighbours->take_mapped(from, in);
         if (--missing == 0) all_mapped();
         return;
       case Letter::kStart:
@@ -257,6 +257,7 @@ struct Communicator::Impl {
     bool moved = false;
     if (!batch.points && has_points(batch)) {
       batch.points = std::make_unique<PointToPoint>(batch.calls, rank, mailbox, device);
+      got_on();
       moved = true;
     }
     if (batch.points) moved |= batch.points->step();
@@ -296,7 +297,7 @@ struct Communicator::Impl {
     if (past.size() > kRemembered) past.pop_front();
     running_tag = tag_of(number, map.version, past.back().signature);
     mailbox.set_tag(running_tag);
-    const Operation::Place place{rank, size, device, mailbox, pool, board ? &*board : nullptr};
+    const Operation::Place place{rank, size, device, mailbox, pool, board};
     running = std::make_unique<Operation>(call, place, std::move(plan), running_tag);
     got_on();
     return true;
@@ -338,7 +339,12 @@ struct Communicator::Impl {
       }
     }
     turn.merge({false, next_ask});
-    if (running->on_board()) turn.merge({false, now + std::clamp((now - progress) / 8, kPeekLeast, kPeekMost)});
+  }
+
+  // Shared memory is looked at again soon.
+  void peek(Turn& turn) {
+    const bool waits = (running && running->on_board()) || mailbox.waits_for_neighbours();
+    if (waits) turn.merge({false, now + std::clamp((now - progress) / 8, kPeekLeast, kPeekMost)});
   }
 
   void log(LogLevel level, const std::string& line) {
@@ -347,23 +353,25 @@ struct Communicator::Impl {
 
   // ---- what comes in ----
   void on_completion(ProcessId peer, const Completion& completion) {
+    if (const auto done = mailbox.sort(peer, completion)) on_done(*done);
+  }
+
+  void on_done(const Mailbox::Done& done) {
     if (state == CommState::kFailed || state == CommState::kFinished) return;
-    const auto done = mailbox.sort(peer, completion);
-    if (!done) return;
-    if (!done->status) return on_failed(*done);
+    if (!done.status) return on_failed(done);
     got_on();
-    switch (done->kind) {
+    switch (done.kind) {
       case Mailbox::Kind::kCollective:
         if (!running) return;
-        if (done->tag != running_tag) return on_mismatch(done->rank);
-        return running->on_completion(done->token, done->status);
+        if (done.tag != running_tag) return on_mismatch(done.rank);
+        return running->on_completion(done.token, done.status);
       case Mailbox::Kind::kPoint:
-        if (!queue.empty() && queue.front().points) queue.front().points->on_completion(*done);
+        if (!queue.empty() && queue.front().points) queue.front().points->on_completion(done);
         return;
       case Mailbox::Kind::kLetterIn: {
-        const auto letter = mailbox.take_letter(*done);
+        const auto letter = mailbox.take_letter(done);
         on_letter(letter.from, letter.bytes);
-        if (!letter.next) on_failed({done->kind, done->token, done->rank, 0, 0, letter.next});
+        if (!letter.next) on_failed({done.kind, done.token, done.rank, 0, 0, letter.next});
         return;
       }
       case Mailbox::Kind::kLetterOut:
@@ -506,8 +514,10 @@ struct Communicator::Impl {
       if (now >= reason_until) give_up(without_reason);
       turn.merge({false, reason_until});
     } else if (!queue.empty() && state != CommState::kFailed) {
-      turn.moved |= step_batch();
+      turn.moved |= mailbox.step_neighbours([this](const Mailbox::Done& done) { on_done(done); });
+      if (state != CommState::kFailed && !queue.empty()) turn.moved |= step_batch();
       ask(turn);
+      peek(turn);
     }
     if (state == CommState::kFinishing) step_finishing();
   }

@@ -2,6 +2,8 @@
 
 #include <algorithm>
 #include <map>
+#include <set>
+#include <string>
 
 namespace r2ccl {
 namespace {
@@ -19,6 +21,15 @@ std::uint32_t even_gpus(const std::vector<ProcessInfo>& members) {
   return static_cast<std::uint32_t>(gpus);
 }
 
+// The most servers under one host's name.
+std::uint32_t most_servers_of_a_host(const std::vector<ProcessInfo>& members) {
+  std::map<std::string, std::set<ServerId>> servers;
+  for (const ProcessInfo& member : members) servers[member.host].insert(member.server);
+  std::size_t most = 1;
+  for (const auto& [host, there] : servers) most = std::max(most, there.size());
+  return static_cast<std::uint32_t>(most);
+}
+
 }  // namespace
 
 Placement place(const std::vector<ProcessInfo>& members, double unknown_rate) {
@@ -30,6 +41,7 @@ Placement place(const std::vector<ProcessInfo>& members, double unknown_rate) {
     for (const ProcessInfo::Port& port : member.ports)
       placement.nics = std::max(placement.nics, std::uint32_t{port.nic.value} + 1);
   }
+  placement.played = most_servers_of_a_host(members);
   placement.nic_rate.assign(std::size_t{placement.servers} * placement.nics, 0);
   for (std::uint32_t server = 0; server < placement.servers; ++server) {
     const ProcessInfo& first = members[std::size_t{server} * placement.gpus];
@@ -54,7 +66,7 @@ Cluster cluster_of(const Placement& placement, const HealthMap& map, Fabric fabr
   cluster.fabric = fabric;
   cluster.alpha_s = costs.alpha_s;
   cluster.intra_alpha_s = costs.alpha_s;
-  cluster.port_cost_s = costs.port_cost_s;
+  cluster.port_cost_s = costs.port_cost_s * placement.played;
   cluster.min_message = costs.min_message;
   cluster.intra_rate = costs.intra_rate;
   cluster.reduce_rate = costs.reduce_rate;

@@ -18,6 +18,7 @@ struct Placement {
   // Ranks that really share the server's NICs, for ranks that are not laid out server by server: then each counts as a server.
   std::vector<std::uint32_t> sharing;  // [server]; 1 where ranks are laid out server by server
   std::vector<double> nic_rate;        // [server * nics + nic] when healthy; 0: there is none
+  std::uint32_t played = 1;            // servers that one machine plays, where it plays most: they share its processors
 };
 // `members`: by rank. NICs whose speed is not known count as `unknown_rate`.
 Placement place(const std::vector<ProcessInfo>& members, double unknown_rate);
@@ -36,8 +37,8 @@ HealthMap all_healthy(const Placement& placement);
 
 // Costs of our own transport, for the planner.
 struct LinkCosts {
-  double alpha_s = 20e-6;
-  double port_cost_s = 2e-6;
+  double alpha_s = 10e-6;
+  double port_cost_s = 4e-6;  // of a processor; times the servers that a machine plays
   std::uint64_t min_message = 64 << 10;
   double unknown_rate = 1e9;  // of a NIC that does not tell its speed
   double intra_rate = 4e9;

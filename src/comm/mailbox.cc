@@ -15,6 +15,12 @@ std::uint64_t pack(Mailbox::Kind kind, std::uint64_t token) {
   R2CCL_ASSERT(token >> kKindShift == 0, "a token uses too many bits");
   return static_cast<std::uint64_t>(kind) << kKindShift | token;
 }
+Mailbox::Kind kind_of(std::uint64_t packed) {
+  return static_cast<Mailbox::Kind>(packed >> kKindShift);
+}
+std::uint64_t token_of(std::uint64_t packed) {
+  return packed & ((std::uint64_t{1} << kKindShift) - 1);
+}
 StreamId stream_of(Mailbox::Kind kind, std::uint32_t channel) {
   return {static_cast<std::uint64_t>(kind) << kKindShift | channel};
 }
@@ -63,27 +69,47 @@ Status Mailbox::refused(std::uint32_t other, const Error& error) const {
   return fail(Fault::kAborted, fmt::format("{} has ended the communicator.", name_of(other)));
 }
 
-Status Mailbox::send(std::uint32_t to, std::uint32_t channel, MemoryRef memory, std::uint64_t token) {
-  const auto sent = session_with(to).send(group_, stream_of(Kind::kCollective, channel), memory, tag_,
-                                          pack(Kind::kCollective, token));
+Status Mailbox::send(std::uint32_t to, StreamId stream, MemoryRef memory, std::uint64_t tag, std::uint64_t token) {
+  if (beside(to)) {
+    alley_->send(to, stream.value, memory.region->host() + memory.offset, memory.length, tag, token);
+    return {};
+  }
+  const auto sent = session_with(to).send(group_, stream, memory, tag, token);
   return sent ? Status{} : refused(to, sent.error());
+}
+
+Status Mailbox::receive(std::uint32_t from, StreamId stream, MemoryRef memory, std::uint64_t tag, std::uint64_t token) {
+  if (beside(from)) {
+    alley_->receive(from, stream.value, memory.region->host() + memory.offset, memory.length, token);
+    return {};
+  }
+  const auto posted = session_with(from).receive(group_, stream, memory, tag, token);
+  return posted ? Status{} : refused(from, posted.error());
+}
+
+Status Mailbox::send(std::uint32_t to, std::uint32_t channel, MemoryRef memory, std::uint64_t token) {
+  return send(to, stream_of(Kind::kCollective, channel), memory, tag_, pack(Kind::kCollective, token));
 }
 
 Status Mailbox::receive(std::uint32_t from, std::uint32_t channel, MemoryRef memory, std::uint64_t token) {
-  const auto posted = session_with(from).receive(group_, stream_of(Kind::kCollective, channel), memory, tag_,
-                                                 pack(Kind::kCollective, token));
-  return posted ? Status{} : refused(from, posted.error());
+  return receive(from, stream_of(Kind::kCollective, channel), memory, tag_, pack(Kind::kCollective, token));
 }
 
 Status Mailbox::send_point(std::uint32_t to, MemoryRef memory, std::uint64_t token) {
-  const auto sent = session_with(to).send(group_, stream_of(Kind::kPoint, 0), memory, 0, pack(Kind::kPoint, token));
-  return sent ? Status{} : refused(to, sent.error());
+  return send(to, stream_of(Kind::kPoint, 0), memory, 0, pack(Kind::kPoint, token));
 }
 
 Status Mailbox::receive_point(std::uint32_t from, MemoryRef memory, std::uint64_t token) {
-  const auto posted =
-      session_with(from).receive(group_, stream_of(Kind::kPoint, 0), memory, 0, pack(Kind::kPoint, token));
-  return posted ? Status{} : refused(from, posted.error());
+  return receive(from, stream_of(Kind::kPoint, 0), memory, 0, pack(Kind::kPoint, token));
+}
+
+bool Mailbox::step_neighbours(const std::function<void(const Done&)>& on_done) {
+  if (alley_ == nullptr) return false;
+  const bool moved = alley_->step(alley_done_);
+  for (const Alley::Done& done : std::exchange(alley_done_, {})) {
+    on_done({kind_of(done.token), token_of(done.token), done.rank, done.tag, done.bytes, done.status});
+  }
+  return moved;
 }
 
 Status Mailbox::send_letter(std::uint32_t to, Bytes bytes) {
@@ -114,8 +140,8 @@ void Mailbox::tell_all(ByteView bytes) {
 std::optional<Mailbox::Done> Mailbox::sort(ProcessId peer, const Completion& completion) {
   const std::uint32_t rank = rank_of(peer);
   if (rank == UINT32_MAX) return std::nullopt;
-  const auto kind = static_cast<Kind>(completion.token >> kKindShift);
-  const std::uint64_t token = completion.token & ((std::uint64_t{1} << kKindShift) - 1);
+  const Kind kind = kind_of(completion.token);
+  const std::uint64_t token = token_of(completion.token);
   if (kind == Kind::kLetterOut) outgoing_.erase(token);
   return Done{kind, token, rank, completion.tag, completion.length, completion.status};
 }
@@ -138,6 +164,7 @@ std::vector<std::vector<PathView>> Mailbox::paths() const {
 }
 
 void Mailbox::abort() {
+  if (alley_ != nullptr) alley_->close();
   for (Session* session : sessions_) {
     if (session != nullptr) session->abort(group_);
   }

@@ -6,12 +6,14 @@
 
 #include <cstdint>
 #include <deque>
+#include <functional>
 #include <map>
 #include <memory>
 #include <optional>
 #include <vector>
 
 #include "base/result.h"
+#include "comm/alley.h"
 #include "control/unique_id.h"
 #include "executor/courier.h"
 #include "runtime/engine.h"
@@ -47,6 +49,12 @@ class Mailbox final : public Courier {
   // Sessions know other processes by the rank they had when they first met.
   std::string name_in(const std::string& what, std::uint32_t rank) const;
 
+  // From now on messages to and from its ranks go there; letters stay on the sessions. It outlives the use.
+  void share(Alley& alley) { alley_ = &alley; }
+  // What neighbours have done since; true: something moved.
+  bool step_neighbours(const std::function<void(const Done&)>& on_done);
+  bool waits_for_neighbours() const { return alley_ != nullptr && alley_->waits(); }
+
   // Of the collective that runs: marks its messages.
   void set_tag(std::uint64_t tag) { tag_ = tag; }
   Status send(std::uint32_t to, std::uint32_t channel, MemoryRef memory, std::uint64_t token) override;
@@ -79,6 +87,9 @@ class Mailbox final : public Courier {
     Bytes bytes;
     HostRegion region;
   };
+  bool beside(std::uint32_t rank) const { return alley_ != nullptr && alley_->has(rank); }
+  Status send(std::uint32_t to, StreamId stream, MemoryRef memory, std::uint64_t tag, std::uint64_t token);
+  Status receive(std::uint32_t from, StreamId stream, MemoryRef memory, std::uint64_t tag, std::uint64_t token);
   Session& session_with(std::uint32_t rank);
   Status await_letter(std::uint32_t from);
   // The group is joined before it is used: a session that does not know it was told by the other end that it is over.
@@ -88,6 +99,8 @@ class Mailbox final : public Courier {
   const GroupId group_;
   const Secret secret_;
   const std::uint32_t rank_;
+  Alley* alley_ = nullptr;  // null: there are no neighbours to share memory with
+  std::vector<Alley::Done> alley_done_;
   std::uint64_t tag_ = 0;
   std::vector<ProcessInfo> members_;
   std::map<ProcessId, std::uint32_t> rank_of_;

@@ -10,7 +10,7 @@ Neighbours::Neighbours(const std::vector<ProcessInfo>& members, std::uint32_t ra
   std::map<ServerId, std::vector<std::uint32_t>> servers;
   for (std::uint32_t r = 0; r < members.size(); ++r) servers[members[r].server].push_back(r);
   for (auto& [server, ranks] : servers) {
-    if (ranks.size() > 1) groups_.push_back({std::move(ranks), {}, true});
+    if (ranks.size() > 1) groups_.push_back({std::move(ranks), {}});
   }
   std::ranges::sort(groups_, {}, [](const Group& group) { return group.ranks.front(); });
   const auto mine =
@@ -33,12 +33,23 @@ bool Neighbours::leads(std::uint32_t rank) const {
   return std::ranges::any_of(groups_, [&](const Group& group) { return group.ranks.front() == rank; });
 }
 
-void Neighbours::offer(std::size_t bytes, std::uint64_t nonce) {
+std::size_t Neighbours::arena_bytes() const {
+  const auto ranks = static_cast<std::uint32_t>(here().size());
+  return Alley::bytes_for(ranks) + (all_here() ? Board::bytes_for(ranks) : 0);
+}
+
+void Neighbours::offer(std::uint64_t nonce) {
   if (!leads(rank_)) return;
-  auto made = Arena::make(bytes, nonce);
+  auto made = Arena::make(arena_bytes(), nonce);
   if (!made) return;
   arena_.emplace(std::move(*made));
   groups_[mine_].ticket = arena_->ticket();
+  enter();
+}
+
+// Opens this rank's door, so that others can try it.
+void Neighbours::enter() {
+  alley_.emplace(arena_->data(), here(), rank_, Arena::this_process());
 }
 
 void Neighbours::put_offer(Writer& out) const {
@@ -58,30 +69,45 @@ Status Neighbours::map(Reader& in) {
   for (Group& group : groups_) group.ticket = Arena::Ticket::get(in);
   if (!in.done()) return fail(Fault::kBug, "An offer of shared memory can not be read.");
   if (mine_ >= groups_.size() || arena_) return {};
-  if (!groups_[mine_].ticket.valid()) return fail(Fault::kPathDown, "No shared memory was offered.");
+  if (!groups_[mine_].ticket.valid() || groups_[mine_].ticket.bytes != arena_bytes())
+    return fail(Fault::kPathDown, "No shared memory was offered.");
   auto mapped = Arena::map(groups_[mine_].ticket);
   if (!mapped) return std::unexpected(mapped.error());
   arena_.emplace(std::move(*mapped));
+  enter();
   return {};
 }
 
-void Neighbours::take_mapped(std::uint32_t from, bool could) {
-  if (Group* const group = group_of(from)) group->could &= could;
+void Neighbours::put_mapped(Writer& out) const {
+  std::uint8_t can = arena_ ? kMaps : 0;
+  if (alley_ && alley_->reaches(here().front())) can |= kCopies;
+  out.put(can);
+}
+
+void Neighbours::take_mapped(std::uint32_t from, Reader& in) {
+  const auto can = in.get<std::uint8_t>();
+  if (Group* const group = group_of(from)) group->can &= can;
 }
 
 void Neighbours::put_verdicts(Writer& out) const {
-  for (const Group& group : groups_) out.put(static_cast<std::uint8_t>(group.could && group.ticket.valid()));
+  for (const Group& group : groups_) out.put(group.ticket.valid() ? group.can : std::uint8_t{0});
 }
 
 void Neighbours::settle(Reader& in) {
+  std::uint8_t can = 0;
   for (std::size_t i = 0; i < groups_.size(); ++i) {
-    const bool shares = in.get<std::uint8_t>() == 1;
-    if (i == mine_) shares_ = shares && in.ok();
+    const auto its = in.get<std::uint8_t>();
+    if (i == mine_ && in.ok()) can = its;
   }
-  if (!shares_)
+  if ((can & kCopies) == 0) alley_.reset();
+  if ((can & kMaps) == 0) {
     arena_.reset();
-  else if (arena_)
-    arena_->seal();
+    return;
+  }
+  if (!arena_) return;
+  arena_->seal();
+  const auto ranks = static_cast<std::uint32_t>(here().size());
+  if (all_here()) board_.emplace(arena_->data() + Alley::bytes_for(ranks), ranks, rank_);
 }
 
 }  // namespace r2ccl

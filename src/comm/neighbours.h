@@ -4,10 +4,12 @@
 //   the lowest rank of each server makes the memory
 //   any rank ── kHere(ticket, if it made some) ─▶ rank 0
 //   rank 0 ── kGo(all tickets) ─▶ all                  each maps its server's
-//   all ── kMapped(whether it can) ─▶ rank 0
-//   rank 0 ── kStart(servers where all can) ─▶ all
+//   all ── kMapped(what it can do with it) ─▶ rank 0
+//   rank 0 ── kStart(what all ranks of a server can, for each) ─▶ all
 //
-// Where no server has two ranks, kGo ends it. Where it can not be shared, ranks of one server talk over its NICs like any others.
+// There are two things to do with it: collectives of ranks that are all on one server (board.h), and messages that are copied straight
+// out of the sender's memory (alley.h), which not every kernel allows. Where no server has two ranks, kGo ends it. Where nothing can
+// be shared, ranks of one server talk over its NICs like any others.
 //
 // Role       The state and the contents of these letters; the communicator sends them (words.h). Threads: the communicator's.
 
@@ -16,6 +18,8 @@
 #include <vector>
 
 #include "base/bytes.h"
+#include "comm/alley.h"
+#include "comm/board.h"
 #include "topology/nic.h"
 #include "transport/shm/arena.h"
 
@@ -33,26 +37,32 @@ class Neighbours final {
   const std::vector<std::uint32_t>& here() const;
   std::size_t letter_bytes_max() const { return 1 + groups_.size() * Arena::Ticket::kWireSize; }
 
-  // Makes the memory where this rank leads: `bytes` of it. Without it the server does not share.
-  void offer(std::size_t bytes, std::uint64_t nonce);
+  // Makes the memory where this rank leads. Without it the server does not share.
+  void offer(std::uint64_t nonce);
   void put_offer(Writer& out) const;
   bool take_offer(std::uint32_t from, Reader& in);  // rank 0; false: it can not be read
   void put_offers(Writer& out) const;
   // Maps what was offered here; its reason when it could not.
   Status map(Reader& in);
-  void take_mapped(std::uint32_t from, bool could);  // rank 0
+  void put_mapped(Writer& out) const;
+  void take_mapped(std::uint32_t from, Reader& in);  // rank 0
   void put_verdicts(Writer& out) const;
   void settle(Reader& in);
 
-  // Shared with all of here(), once settled; null: with nobody.
-  Arena* shared() { return shares_ && arena_ ? &*arena_ : nullptr; }
+  // Once settled. Null where not all of here() can.
+  Board* board() { return board_ ? &*board_ : nullptr; }
+  Alley* alley() { return alley_ ? &*alley_ : nullptr; }
 
  private:
   struct Group {  // the ranks of one server, where there are several
     std::vector<std::uint32_t> ranks;
     Arena::Ticket ticket;
-    bool could = true;  // all that were heard of so far
+    std::uint8_t can = kMaps | kCopies;  // all that were heard of so far
   };
+  static constexpr std::uint8_t kMaps = 1;
+  static constexpr std::uint8_t kCopies = 2;
+  void enter();
+  std::size_t arena_bytes() const;
   Group* group_of(std::uint32_t rank);
   bool leads(std::uint32_t rank) const;
 
@@ -61,7 +71,8 @@ class Neighbours final {
   std::vector<Group> groups_;  // by their lowest rank
   std::size_t mine_;           // of groups_; its size: none
   std::optional<Arena> arena_;
-  bool shares_ = false;
+  std::optional<Alley> alley_;  // at the beginning of the arena
+  std::optional<Board> board_;  // behind it, where all ranks are here
 };
 
 }  // namespace r2ccl

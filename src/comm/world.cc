@@ -3,9 +3,9 @@
 #include <fmt/format.h>
 
 #include <algorithm>
+#include <climits>
 #include <map>
 #include <mutex>
-#include <thread>
 #include <utility>
 
 #include "comm/plans.h"
@@ -21,8 +21,6 @@ namespace {
 Secret secret_of(const std::string& text) {
   return keyed_proof(Secret{}, std::as_bytes(std::span(text)));
 }
-
-constexpr int kPatient = 50;  // looks of a waiting thread, a microsecond or two, before it lets others run
 
 }  // namespace
 
@@ -57,14 +55,12 @@ struct Comm::Impl {
   // With the engine held: hurries, if the ticket needs it.
   bool done(const CallTicket& ticket) {
     if (!ticket.done) {
-      communicator->hurry(now(), [&](int looks) {
-        if (looks > kPatient || communicator->ranks_here() > processors) return std::this_thread::yield();
-        relax();
-      });
+      communicator->hurry(now(),
+                          [&](int looks) { relax(communicator->ranks_here() > processors_here ? INT_MAX : looks); });
     }
     return ticket.done;
   }
-  const unsigned processors = std::thread::hardware_concurrency();
+  const unsigned processors_here = processors();
 };
 
 Comm::Comm(std::unique_ptr<Impl> impl) : impl_(std::move(impl)) {}
@@ -130,9 +126,12 @@ Status Comm::run(const Call& call) {
   if (const Status status = validate(call, rank(), size()); !status) return status;
   Result<TicketPtr> ticket;
   impl_->driver().wait_until(
-      [&](Engine&) {
-        if (ticket && !*ticket) ticket = impl_->communicator->submit({call});
-        return !ticket || impl_->done(**ticket);
+      [&](Engine& engine) {
+        if (ticket && *ticket) return impl_->done(**ticket);
+        ticket = impl_->communicator->submit({call});
+        if (!ticket || impl_->done(**ticket)) return true;
+        engine.flush(impl_->now());
+        return (*ticket)->done;
       },
       kNever);
   return ticket ? (*ticket)->result : std::unexpected(ticket.error());

@@ -41,7 +41,7 @@ struct Settings {
   Duration retry_max = 30s;
   Duration probation_min = 500ms;
   Duration probation_max = 60s;
-  Duration spin = 50us;
+  Duration spin = 200us;
   bool shared_memory = true;
   std::string fabric = "routed";          // or "rails"
   std::optional<std::uint64_t> server;    // which server this process plays

@@ -439,7 +439,8 @@ Turn Engine::step(Instant now) {
 }
 
 void Engine::flush(Instant now) {
-  if (impl_->judge) impl_->step_sessions(now);
+  if (!impl_->judge) return;
+  if (!impl_->step_tasks(now).moved) impl_->step_sessions(now);
 }
 
 void Engine::drain(NicId nic, Instant now) {

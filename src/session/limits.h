@@ -13,7 +13,7 @@ struct SessionLimits {
   Duration chunk_time = 4ms;    // of the fastest path's rate, if that is less: control frames wait for a chunk to end
   Duration peer_timeout = 60s;  // R2CCL_PEER_TIMEOUT
 
-  std::size_t copy_bytes_max = 8 * 1024;              // messages up to this are copied and complete locally
+  std::size_t copy_bytes_max = 32 * 1024;             // messages up to this are copied and complete locally
   std::size_t replay_buffer_bytes = 4 * 1024 * 1024;  // for those copies; full: they wait for their receipt like others
   std::size_t eager_bytes = 1024 * 1024;              // granted to the peer: small messages without a posted receive
   std::size_t chunk_window = 1024;                    // chunks sent and not in the cumulative receipt

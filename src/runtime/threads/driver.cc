@@ -228,7 +228,14 @@ void Driver::pause(Hold& hold, const Turn& turn, Instant now, Wait& wait, Instan
   if (turn.moved || turn.next <= now) return;
   if (!std::exchange(wait.decided, true)) wait.spinning = spin_.spin();
   if (wait.spinning) {
-    if (now < wait.since + config_.spin) return relax();
+    // Only looking for news is cheaper than a step, so it is heard sooner.
+    const Instant until = std::min({wait.since + config_.spin, turn.next, deadline});
+    int looks = 0;
+    for (Instant at = now; at < until; at = clock_.now()) {
+      if (waiter_.poll() || engine_mutex_.wanted()) return;
+      relax(++looks);
+    }
+    if (until < wait.since + config_.spin) return;
     wait.spinning = false;
     spin_.on_missed();
   }

@@ -31,7 +31,7 @@
 namespace r2ccl {
 
 struct DriverConfig {
-  Duration spin = 50us;
+  Duration spin = 200us;
   Duration resume = 5ms;  // the progress thread takes over this long after the last caller drove
   Duration sleep_max = 1s;
 };

@@ -40,6 +40,10 @@ class CountingProvider final : public Provider {
 
 class TestWaiter final : public Waiter {
  public:
+  bool poll() override {
+    const std::lock_guard guard(mutex_);
+    return woken_;
+  }
   void wait(Instant now, Instant until) override {
     std::unique_lock guard(mutex_);
     const int number = ++waits_;

@@ -10,16 +10,24 @@
 
 #include <algorithm>
 #include <cstdint>
+#include <thread>
 
 #include "base/time.h"
 
 namespace r2ccl {
 
-// Between two looks of a spinning thread: leaves the core's other thread its due.
-inline void relax() {
+// Between two looks of a spinning thread that has looked so often: at first leaves the core's other thread its due, then lets other
+// threads run. A thread that goes on without yielding keeps the processor from the one it waits for, where there are not enough.
+inline void relax(int looks) {
+  constexpr int kPatient = 50;  // a microsecond or two
+  if (looks > kPatient) return std::this_thread::yield();
 #if defined(__x86_64__)
   __builtin_ia32_pause();
 #endif
+}
+
+inline unsigned processors() {
+  return std::thread::hardware_concurrency();
 }
 
 class SpinChoice final {

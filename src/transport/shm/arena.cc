@@ -67,7 +67,7 @@ Result<Arena> Arena::make(std::size_t bytes, std::uint64_t nonce) {
   std::byte* const memory = map_whole(file.value(), bytes);
   if (memory == nullptr) return failed("can not be mapped");
   std::memcpy(memory, &nonce, sizeof nonce);
-  const Ticket ticket{static_cast<std::uint32_t>(::getpid()), static_cast<std::uint32_t>(file.value()), bytes, nonce};
+  const Ticket ticket{this_process(), static_cast<std::uint32_t>(file.value()), bytes, nonce};
   return Arena(memory, file.release(), ticket);
 }
 
@@ -96,6 +96,10 @@ Arena::Arena(Arena&& other) noexcept
 Arena::~Arena() {
   seal();
   if (memory_ != nullptr) ::munmap(memory_, ticket_.bytes + kPage);
+}
+
+std::uint32_t Arena::this_process() {
+  return static_cast<std::uint32_t>(::getpid());
 }
 
 std::byte* Arena::data() const {

@@ -41,7 +41,8 @@ class Arena final {
   Arena(const Arena&) = delete;
   Arena& operator=(const Arena&) = delete;
 
-  std::byte* data() const;  // aligned to a page
+  static std::uint32_t this_process();  // as tickets name it
+  std::byte* data() const;              // aligned to a page
   const Ticket& ticket() const { return ticket_; }
   void seal();  // nobody maps it any more
 

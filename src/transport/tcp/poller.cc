@@ -15,7 +15,7 @@ Status Poller::open() {
   if (!epoll_) return fail(Fault::kBusy, describe("can not create an epoll descriptor", errno));
   wake_ = Fd(::eventfd(0, EFD_NONBLOCK | EFD_CLOEXEC));
   if (!wake_) return fail(Fault::kBusy, describe("can not create an event descriptor", errno));
-  // Level-triggered, and read by wait() alone: a dispatch() beside it can not take the wake-up away.
+  // Level-triggered, and read by wait() alone: a dispatch() or poll() beside it can not take the wake-up away.
   epoll_event event{.events = EPOLLIN, .data = {.u64 = kNoToken}};
   if (::epoll_ctl(epoll_.get(), EPOLL_CTL_ADD, wake_.get(), &event) != 0) {
     return fail(Fault::kBusy, describe("can not watch the event descriptor", errno));
@@ -56,14 +56,20 @@ void Poller::remove(int fd, Token& token) {
 
 bool Poller::dispatch() {
   std::array<epoll_event, kEventsPerStep> events;
-  bool any = false;
   if (kept_any_.load(std::memory_order_acquire)) {
     const std::size_t count = take_kept(events);
-    any = tell(std::span(events).first(count));
+    if (tell(std::span(events).first(count))) return true;  // what else there is comes with the next call
   }
   const int count = ::epoll_wait(epoll_.get(), events.data(), kEventsPerStep, 0);
-  if (count > 0) any |= tell(std::span(events).first(static_cast<std::size_t>(count)));
-  return any;
+  return count > 0 && tell(std::span(events).first(static_cast<std::size_t>(count)));
+}
+
+bool Poller::poll() {
+  if (unfinished_.load(std::memory_order_relaxed) || kept_any_.load(std::memory_order_acquire)) return true;
+  std::array<epoll_event, kEventsPerWait> events;
+  const int count = ::epoll_wait(epoll_.get(), events.data(), kEventsPerWait, 0);
+  if (count <= 0) return false;
+  return keep(std::span(events).first(static_cast<std::size_t>(count)));
 }
 
 bool Poller::tell(std::span<const epoll_event> events) {
@@ -90,20 +96,20 @@ void Poller::wait(Instant now, Instant until) {
   const int count =
       ::epoll_pwait2(epoll_.get(), events.data(), kEventsPerWait, until == kNever ? nullptr : &timeout, nullptr);
   if (count <= 0) return;
-  keep(std::span(events).first(static_cast<std::size_t>(count)));
+  const auto got = std::span(events).first(static_cast<std::size_t>(count));
+  keep(got);
+  if (std::ranges::find(got, kNoToken, [](const epoll_event& event) { return event.data.u64; }) == got.end()) return;
+  std::uint64_t wakes = 0;
+  [[maybe_unused]] const auto read = ::read(wake_.get(), &wakes, sizeof wakes);
 }
 
-void Poller::keep(std::span<const epoll_event> events) {
+bool Poller::keep(std::span<const epoll_event> events) {
   const std::lock_guard guard(kept_mutex_);
   for (const epoll_event& event : events) {
-    if (event.data.u64 != kNoToken) {
-      kept_.push_back(event);
-      continue;
-    }
-    std::uint64_t wakes = 0;
-    [[maybe_unused]] const auto got = ::read(wake_.get(), &wakes, sizeof wakes);
+    if (event.data.u64 != kNoToken) kept_.push_back(event);
   }
   kept_any_.store(!kept_.empty(), std::memory_order_release);
+  return !kept_.empty();
 }
 
 std::size_t Poller::take_kept(std::span<epoll_event> out) {

@@ -4,7 +4,7 @@
 // Readiness is edge-triggered: a handler is told once and remembers it until the kernel says EAGAIN. A removed handler
 // is never told again, whatever is still under way for it.
 //
-// Threads    wake() from any thread; wait() may run beside dispatch(), and keeps what it fetched for the next one; the rest
+// Threads    wake() from any thread; wait() and poll() may run beside dispatch(), and keep what they fetched for the next one; the rest
 //            from the driver.
 
 #include <sys/epoll.h>
@@ -43,6 +43,8 @@ class Poller final {
   // Tells handlers what became ready, at most kEventsPerStep of them. True if any.
   bool dispatch();
 
+  // True: something is ready; it is kept for the next dispatch().
+  bool poll();
   // Sleeps until something is ready, until `until`, or until wake(). What woke it is kept for the next dispatch(). Work that was left undone on purpose is announced by set_unfinished(): then there is no sleep.
   void wait(Instant now, Instant until);
   void wake();
@@ -50,7 +52,7 @@ class Poller final {
 
  private:
   bool tell(std::span<const epoll_event> events);
-  void keep(std::span<const epoll_event> events);
+  bool keep(std::span<const epoll_event> events);  // true: there is something
   std::size_t take_kept(std::span<epoll_event> out);
 
   // Tokens are (generation, slot): an event fetched for a slot that was given away since is recognised and dropped.
@@ -64,7 +66,8 @@ class Poller final {
   std::vector<std::uint32_t> free_slots_;
   std::atomic<bool> unfinished_ = false;
   std::mutex kept_mutex_;
-  std::vector<epoll_event> kept_;  // fetched by wait(); at most kEventsPerWait per sleep, taken before the next
+  std::vector<epoll_event>
+      kept_;  // fetched by wait() and poll(); at most kEventsPerWait each time, taken before the next
   std::atomic<bool> kept_any_ = false;
 };
 

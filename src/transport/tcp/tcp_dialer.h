@@ -47,6 +47,7 @@ class TcpDialer final : public Dialer, public Waiter {
   std::optional<NicEvent> next_event() override { return carrier_->next_event(); }
   bool step(Instant now) override;
 
+  bool poll() override { return shared_.poller.poll(); }
   void wait(Instant now, Instant until) override { shared_.poller.wait(now, until); }
   void wake() override { shared_.poller.wake(); }
 
