@@ -64,7 +64,7 @@ Result<Evaluation> evaluate(const Schedule& schedule, std::uint64_t bytes, const
   if (!timing) return std::unexpected(timing.error());
   evaluation.timing = std::move(*timing);
   evaluation.time_wall_s = watch.lap();
-  evaluation.scratch_bytes = scratch_bytes(schedule, bytes);
+  if (options.scratch) evaluation.scratch_bytes = scratch_bytes(schedule, bytes);
   return evaluation;
 }
 

@@ -32,6 +32,18 @@ TEST(Evaluate, AChangedScheduleChangesTheTime) {
   EXPECT_GT(coarse_s, 1.02 * planned_s);
 }
 
+TEST(Evaluate, ScratchIsLeftOutWhenItIsNotWanted) {
+  const Cluster cluster = with_a_lost_nic();
+  Proofs proofs;
+  const Schedule schedule = planned(cluster);
+  const Result<Evaluation> with = evaluate(schedule, kBytes, cluster, proofs);
+  const Result<Evaluation> without = evaluate(schedule, kBytes, cluster, proofs, {.scratch = false});
+  EXPECT_EQ(with->scratch_bytes, scratch_bytes(schedule, kBytes));
+  EXPECT_GT(with->scratch_bytes, 0u);
+  EXPECT_EQ(without->scratch_bytes, 0u);
+  EXPECT_EQ(with->timing.time_s, without->timing.time_s);
+}
+
 TEST(Evaluate, ARefusedScheduleHasNoTime) {
   const Cluster cluster = with_a_lost_nic();
   Proofs proofs;

@@ -101,6 +101,8 @@ class Flattener final {
     for (std::uint32_t span = 0; span < layout.span_count(); ++span) {
       flat_.bytes_of_span.push_back(layout.share(span) * static_cast<double>(bytes));
     }
+    for (std::uint32_t rank = 0; rank < schedule.lanes.size(); ++rank)
+      server_of_.push_back(rank / schedule.frame.ranks_per_server);
   }
 
   FlatLanes run() {
@@ -113,6 +115,7 @@ class Flattener final {
     }
     flat_.phase_begin.push_back(static_cast<std::uint32_t>(flat_.steps.size()));
     number_ends(flat_);
+    renumber();
     return std::move(flat_);
   }
 
@@ -122,6 +125,24 @@ class Flattener final {
   }
   static bool in_inner(const Lane& lane, std::uint32_t step) {
     return step >= lane.inner_begin && step < inner_end(lane);
+  }
+
+  // Connections in the order in which their senders use them: the next one of a lane is then in memory that was just asked for.
+  void renumber() {
+    std::vector<std::uint32_t> number(flat_.connections.size(), kNoIndex);
+    std::vector<FlatConnection> sorted;
+    sorted.reserve(number.size());
+    const auto take = [&](std::uint32_t& connection) {
+      if (connection == kNoIndex) return;
+      if (number[connection] == kNoIndex) {
+        number[connection] = static_cast<std::uint32_t>(sorted.size());
+        sorted.push_back(flat_.connections[connection]);
+      }
+      connection = number[connection];
+    };
+    for (FlatStep& step : flat_.steps) take(step.out);
+    for (FlatStep& step : flat_.steps) take(step.in);
+    flat_.connections.swap(sorted);
   }
 
   void add_lane(std::uint32_t rank, const Lane& lane) {
@@ -218,8 +239,15 @@ class Flattener final {
                       std::all_of(step.guards.begin(), step.guards.end(),
                                   [&](const Guard& g) { return g.value.at(outer, inner) == g.equals; });
     if (runs && span_of(step, outer, inner, out.span)) {
-      if (receives(step.kind)) out.in = numbers_.of(peer(step.from, outer, inner), flat.rank, step.channel_in);
-      if (sends(step.kind)) out.out = numbers_.of(flat.rank, peer(step.to, outer, inner), step.channel_out);
+      if (receives(step.kind)) {
+        const std::uint32_t from = peer(step.from, outer, inner);
+        out.in = numbers_.of(from, flat.rank, step.channel_in);
+        out.from_inside = server_of_[from] == server_of_[flat.rank];
+      }
+      if (sends(step.kind)) {
+        out.to = peer(step.to, outer, inner);
+        out.out = numbers_.of(flat.rank, out.to, step.channel_out);
+      }
     }
     out.waits = runs && has_to_wait(info);
     if (out.in != kNoIndex || out.out != kNoIndex || out.waits || out.awaited) flat_.steps.push_back(out);
@@ -251,6 +279,7 @@ class Flattener final {
   const Schedule& schedule_;
   FlatLanes flat_;
   ConnectionNumbers numbers_;
+  std::vector<std::uint32_t> server_of_;  // [rank]
   std::vector<std::uint32_t> alike_;      // scratch of add_waits()
   std::vector<std::uint32_t> waited_in_;  // [wait] the last phase in which a step waited for it
 };

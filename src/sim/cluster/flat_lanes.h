@@ -18,13 +18,15 @@ inline constexpr std::uint32_t kNoIndex = UINT32_MAX;
 struct FlatStep {
   std::uint32_t in = kNoIndex;   // connection a message comes from
   std::uint32_t out = kNoIndex;  // connection a message goes to
+  std::uint32_t to = 0;          // rank it goes to
   std::uint32_t span = 0;
   std::uint32_t info = 0;  // in FlatLanes::infos
-  std::uint32_t inner : 30 = 0;
+  std::uint32_t inner : 29 = 0;
+  bool from_inside : 1 = false;  // the message comes from a rank of this server
   bool waits : 1 = false;
   bool awaited : 1 = false;
 };
-static_assert(sizeof(FlatStep) == 20);
+static_assert(sizeof(FlatStep) == 24);
 
 struct FlatWait {
   std::uint32_t info = 0;       // of the awaited step
@@ -81,7 +83,7 @@ struct FlatLanes {
   std::vector<FlatStep> steps;
   std::vector<FlatWait> waits;
   std::uint32_t end_count = 0;
-  std::vector<FlatConnection> connections;
+  std::vector<FlatConnection> connections;  // in the order in which their senders use them
   bool sends_awaited = false;
   std::vector<double> bytes_of_span;
 };

@@ -34,6 +34,7 @@ MultiPort::MultiPort(const Cluster& cluster, const Frame& frame, const LaneTraff
       fabric_out_free_s_(cluster.ranks(), 0),
       fabric_in_free_s_(cluster.ranks(), 0),
       start_s_(cluster.nics, 0) {
+  for (std::uint32_t rank = 0; rank < cluster.ranks(); ++rank) server_of_.push_back(rank / cluster.gpus);
   if (cluster.gpus > 1) share_nics(traffic);
 }
 
@@ -51,10 +52,10 @@ void MultiPort::share_nics(const LaneTraffic& traffic) {
 }
 
 MultiPort::Side MultiPort::out_side(const Message& message) {
-  const std::uint32_t server = message.from / cluster_.gpus;
+  const std::uint32_t server = server_of_[message.from];
   const std::uint32_t first = server * cluster_.nics;
   return {.server = server,
-          .gpu = message.from % cluster_.gpus,
+          .gpu = message.from - server * cluster_.gpus,
           .free_s = out_free_s_.data() + first,
           .bytes = timing_.nic_bytes_out.data() + first,
           .busy_s = out_busy_s_.data() + first,
@@ -64,10 +65,10 @@ MultiPort::Side MultiPort::out_side(const Message& message) {
 }
 
 MultiPort::Side MultiPort::in_side(const Message& message) {
-  const std::uint32_t server = message.to / cluster_.gpus;
+  const std::uint32_t server = server_of_[message.to];
   const std::uint32_t first = server * cluster_.nics;
   return {.server = server,
-          .gpu = message.to % cluster_.gpus,
+          .gpu = message.to - server * cluster_.gpus,
           .free_s = in_free_s_.data() + first,
           .bytes = timing_.nic_bytes_in.data() + first,
           .busy_s = in_busy_s_.data() + first,
@@ -77,8 +78,8 @@ MultiPort::Side MultiPort::in_side(const Message& message) {
 }
 
 double MultiPort::send(const Message& message) {
-  const std::uint32_t u = message.from / cluster_.gpus;
-  const std::uint32_t v = message.to / cluster_.gpus;
+  const std::uint32_t u = server_of_[message.from];
+  const std::uint32_t v = server_of_[message.to];
   if (u == v) return inside_server(message);
   ++timing_.messages;
   const bool faults = !rates_.constant();
@@ -98,8 +99,8 @@ std::uint32_t MultiPort::queues() const {
 }
 
 std::uint32_t MultiPort::queue_of(const Message& message) const {
-  const std::uint32_t u = message.from / cluster_.gpus;
-  const std::uint32_t v = message.to / cluster_.gpus;
+  const std::uint32_t u = server_of_[message.from];
+  const std::uint32_t v = server_of_[message.to];
   const std::uint32_t nics = cluster_.ranks();
   if (u == v) return nics + cluster_.servers * cluster_.nics + message.from;
   if (message.rail < 0) return message.from;
@@ -123,9 +124,9 @@ double MultiPort::busiest_s() const {
 
 // When the first of its NICs is; what has to cross the fabric does so before.
 double MultiPort::free_s(const Message& message) const {
-  const std::uint32_t u = message.from / cluster_.gpus;
-  const std::uint32_t v = message.to / cluster_.gpus;
-  const std::uint32_t gpu = message.from % cluster_.gpus;
+  const std::uint32_t u = server_of_[message.from];
+  const std::uint32_t v = server_of_[message.to];
+  const std::uint32_t gpu = message.from - u * cluster_.gpus;
   if (u == v) return fabric_out_free_s_[message.from];
   const double* const free_s = out_free_s_.data() + std::size_t{u} * cluster_.nics;
   const double crossing = cluster_.gpus == 1 ? 0 : crossing_s(message.bytes);
@@ -164,7 +165,7 @@ double MultiPort::no_route(const Message& message) {
 }
 
 double MultiPort::by_shares(const Message& message) {
-  const auto parts = routes_.rails(message.from / cluster_.gpus, message.to / cluster_.gpus, message.bytes);
+  const auto parts = routes_.rails(server_of_[message.from], server_of_[message.to], message.bytes);
   const bool faults = !rates_.constant();
   if (parts.empty()) {
     if (cluster_.fabric == Fabric::kRails) return no_route(message);
@@ -309,7 +310,7 @@ void MultiPort::draw(const Message& message, const Side& side, std::uint32_t nic
                                  .outgoing = side.outgoing,
                                  .begin_s = use.begin_s,
                                  .end_s = use.end_s,
-                                 .peer_server = (side.outgoing ? message.to : message.from) / cluster_.gpus,
+                                 .peer_server = server_of_[side.outgoing ? message.to : message.from],
                                  .span = message.span,
                                  .segment = message.segment});
 }

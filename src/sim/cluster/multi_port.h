@@ -96,6 +96,7 @@ class MultiPort final {
   Splitter out_of_gpu_;  // with several GPUs per server: by rank
   Splitter into_gpu_;
   const double intra_seconds_per_byte_;
+  std::vector<std::uint32_t> server_of_;  // [rank]; divisions would be a tenth of the time
   // With several GPUs per server: each is held to its part of the server's traffic, or one whose NIC is lost would take every NIC
   // that becomes free and run ahead of the others.
   std::vector<double> pace_s_per_byte_;  // [rank]

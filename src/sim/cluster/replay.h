@@ -23,6 +23,7 @@
 #include "sim/cluster/flat_lanes.h"
 #include "sim/cluster/message.h"
 #include "sim/cluster/pipeline.h"
+#include "sim/cluster/replay_state.h"
 #include "topology/cluster.h"
 
 namespace r2ccl::sim {
@@ -39,7 +40,7 @@ class Replay final {
         progress_(progress),
         segments_(segments),
         receipt_s_{cluster.alpha_s, cluster.intra_alpha_s},
-        connections_(flat, cluster, schedule.frame.slots),
+        connections_(flat, schedule.frame.slots),
         ends_(flat.end_count),
         calendar_(0, 1) {
     if constexpr (!Network::kDeferred) {
@@ -47,6 +48,7 @@ class Replay final {
       calendar_ = Calendar(flat.lanes.size() + queues_.size(), grain_s(flat, cluster));
     }
     cursors_.reserve(flat.lanes.size());
+    loops_.reserve(flat.lanes.size());
     for (std::uint32_t lane = 0; lane < flat.lanes.size(); ++lane) add_cursor(lane);
     for (std::uint32_t lane = 0; lane < flat.lanes.size(); ++lane) {
       enter(lane);
@@ -74,46 +76,18 @@ class Replay final {
   }
 
  private:
-  // One cache line: all that is needed of a lane.
-  struct alignas(64) Cursor {
-    double time_s = 0;
-    double ready_s = 0;           // of the message it waits to hand over
-    std::uint32_t at = kNoIndex;  // in FlatLanes::steps; kNoIndex: done
-    std::uint32_t end = 0;        // of the phase
-    std::uint32_t outer = 0;
-    std::uint32_t next_asleep = kNoIndex;
-    std::uint32_t rank = 0;
-    std::int32_t rail = kAnyRail;
-    std::uint32_t outer_count = 0;
-    std::uint32_t all_begin = 0;  // in these outer iterations all steps run
-    std::uint32_t all_end = UINT32_MAX;
-    std::uint32_t first_phase = 0;
-    std::uint32_t phases = 1;
-  };
-  struct End {
-    double time_s = 0;
-    std::uint32_t left = 1;  // iterations that are not over
-    std::uint32_t asleep = kNoIndex;
-  };
-  struct Queue {
-    std::uint32_t first = kNoIndex;  // lanes
-    std::uint32_t last = kNoIndex;
-    bool in_calendar = false;
-  };
-
   void add_cursor(std::uint32_t number) {
     const FlatLane& lane = flat_.lanes[number];
-    Cursor& cursor = cursors_.emplace_back();
+    LaneState& cursor = cursors_.emplace_back();
     cursor.rank = lane.rank;
     cursor.rail = lane.rail;
-    cursor.outer_count = lane.outer;
-    cursor.first_phase = lane.first_phase;
-    cursor.phases = lane.phases;
+    LaneLoop& loop = loops_.emplace_back(
+        LaneLoop{.outer_count = lane.outer, .first_phase = lane.first_phase, .phases = lane.phases});
     const std::size_t last = number + 1 < flat_.lanes.size() ? flat_.lanes[number + 1].first_info : flat_.infos.size();
     for (std::size_t i = lane.first_info; i < last; ++i) {
       const FlatStepInfo& info = flat_.infos[i];
-      cursor.all_begin = std::max(cursor.all_begin, info.outer_begin);
-      cursor.all_end = std::min(cursor.all_end, info.outer_end);
+      loop.all_begin = std::max(loop.all_begin, info.outer_begin);
+      loop.all_end = std::min(loop.all_end, info.outer_end);
       const std::uint32_t ends = lane.outer * info.ends_per_outer;
       for (std::uint32_t end = 0; end < ends; ++end) ends_[info.first_end + end].left = info.iterations_per_end;
     }
@@ -138,33 +112,36 @@ class Replay final {
 
   // Runs steps until one has to wait for its turn to send, for something without a time, or none is left.
   void advance(std::uint32_t lane) {
-    Cursor& cursor = cursors_[lane];
+    LaneState& cursor = cursors_[lane];
     while (cursor.at != kNoIndex) {
       const FlatStep& step = flat_.steps[cursor.at];
+      prefetch_connections(cursor.at + 2);
       double start_s = cursor.time_s;
       if (!can_start(lane, step, start_s)) return;
-      if constexpr (!Network::kDeferred) {
-        if (step.out != kNoIndex) {
-          cursor.ready_s = start_s;
+      if (step.out != kNoIndex) {
+        cursor.ready_s = start_s;
+        cursor.out = step.out;
+        cursor.to = step.to;
+        cursor.bytes = flat_.bytes_of_span[step.span];
+        if constexpr (!Network::kDeferred) {
           if (calendar_.later(start_s)) return calendar_.add(lane, start_s);
-          return line_up(lane, step);
+          return line_up(lane);
         }
       }
-      const Message m = step.out != kNoIndex ? message(cursor, step, start_s) : Message{};
-      run_step(lane, step, start_s, m);
+      run_step(lane, step, start_s, message(cursor));
     }
   }
 
-  void line_up(std::uint32_t lane, const FlatStep& step) {
-    const Message m = message(cursors_[lane], step, cursors_[lane].ready_s);
-    Queue& queue = queues_[network_.queue_of(m)];
+  void line_up(std::uint32_t lane) {
+    const Message m = message(cursors_[lane]);
+    PortQueue& queue = queues_[network_.queue_of(m)];
     (queue.first == kNoIndex ? queue.first : cursors_[queue.last].next_asleep) = lane;
     queue.last = lane;
     if (!queue.in_calendar) call(queue, network_.free_s(m));
   }
 
   // The first of the queue is to be looked at when its port is free.
-  void call(Queue& queue, double free_s) {
+  void call(PortQueue& queue, double free_s) {
     queue.in_calendar = true;
     calendar_.add(static_cast<std::uint32_t>(cursors_.size() + static_cast<std::size_t>(&queue - queues_.data())),
                   free_s);
@@ -175,16 +152,16 @@ class Replay final {
     const std::uint32_t number = calendar_.take();
     if (number == kNoIndex) return false;
     if (number < cursors_.size()) {
-      line_up(number, flat_.steps[cursors_[number].at]);
+      line_up(number);
       return true;
     }
-    Queue& queue = queues_[number - cursors_.size()];
+    PortQueue& queue = queues_[number - cursors_.size()];
     queue.in_calendar = false;
     const std::uint32_t lane = queue.first;
-    Cursor& cursor = cursors_[lane];
+    LaneState& cursor = cursors_[lane];
     const FlatStep& step = flat_.steps[cursor.at];
     prefetch_connections(cursor.at + 1);
-    Message m = message(cursor, step, cursor.ready_s);
+    Message m = message(cursor);
     const double free_s = network_.free_s(m);
     if (calendar_.later(free_s)) {  // others have used the port meanwhile
       call(queue, free_s);
@@ -193,15 +170,17 @@ class Replay final {
     queue.first = std::exchange(cursor.next_asleep, kNoIndex);
     const bool on = send_first(lane, step, m, free_s);
     if (queue.first != kNoIndex) {
-      const Cursor& next = cursors_[queue.first];
-      call(queue, network_.free_s(message(next, flat_.steps[next.at], next.ready_s)));
+      const LaneState& next = cursors_[queue.first];
+      __builtin_prefetch(&flat_.steps[next.at]);
+      connections_.prefetch(next.out);
+      call(queue, network_.free_s(message(next)));
     }
     return on;
   }
 
   bool send_first(std::uint32_t lane, const FlatStep& step, Message& m, double free_s) {
     if (connections_.full(connections_[step.out])) {  // another lane took the slot
-      sleep(lane, connections_[step.out].sender_asleep);
+      sleep(lane, connections_.senders_asleep(connections_[step.out]));
       return true;
     }
     const double leaves_s = network_.leaves_s(m, free_s);
@@ -220,12 +199,12 @@ class Replay final {
     if (step.waits && !wait(lane, step, start_s)) return false;
     if (step.in != kNoIndex) {
       ConnectionState& in = connections_[step.in];
-      if (in.timed == 0) return sleep(lane, in.receiver_asleep);
+      if (connections_.timed(in) == 0) return sleep(lane, connections_.receivers_asleep(in));
       start_s = std::max(start_s, connections_.at_s(in, in.receive_at));
     }
     if (step.out != kNoIndex) {
       ConnectionState& out = connections_[step.out];
-      if (connections_.full(out)) return sleep(lane, out.sender_asleep);
+      if (connections_.full(out)) return sleep(lane, connections_.senders_asleep(out));
       start_s = std::max(start_s, connections_.at_s(out, connections_.slot(out, out.under_way)));
     }
     return true;
@@ -233,10 +212,10 @@ class Replay final {
 
   // False: its message `m` has no route.
   bool run_step(std::uint32_t lane, const FlatStep& step, double start_s, const Message& m) {
-    Cursor& cursor = cursors_[lane];
+    LaneState& cursor = cursors_[lane];
     cursor.time_s = start_s;
     const std::uint32_t end = step.awaited ? end_of(cursor, step) : kNoIndex;
-    if (step.in != kNoIndex) receive(step.in, start_s);
+    if (step.in != kNoIndex) receive(step, start_s);
     if (step.out != kNoIndex && !send(step, end, m)) return false;
     if (end != kNoIndex) reach(end, start_s, step.out != kNoIndex);
     ++cursor.at;
@@ -259,46 +238,44 @@ class Replay final {
     return true;
   }
 
-  void receive(std::uint32_t number, double at_s) {
-    ConnectionState& in = connections_[number];
+  void receive(const FlatStep& step, double at_s) {
+    ConnectionState& in = connections_[step.in];
     const std::uint32_t slot = in.receive_at;
-    const double receipt_s = at_s + receipt_s_[in.inside ? 1 : 0];
+    const double receipt_s = at_s + receipt_s_[step.from_inside ? 1 : 0];
     connections_.at_s(in, slot) = receipt_s;
-    in.receive_at = static_cast<std::uint16_t>(connections_.slot(in, 1));
-    --in.under_way;
-    --in.timed;
-    if (in.sender_asleep != kNoIndex) wake_all(in.sender_asleep);
+    connections_.receive(in);
+    wake_all(connections_.senders_asleep(in));
     if (!flat_.sends_awaited) return;
-    const std::uint32_t end = connections_.end(in, slot);
-    if (end == kNoIndex) return;
-    connections_.set_end(in, slot, kNoIndex);
-    reach(end, receipt_s, false);
+    const std::uint32_t end = std::exchange(connections_.end(in, slot), kNoIndex);
+    if (end != kNoIndex) reach(end, receipt_s, false);
   }
 
-  Message message(const Cursor& cursor, const FlatStep& step, double ready_s) const {
-    Message m{.connection = step.out,
+  Message message(const LaneState& cursor) const {
+    Message m{.connection = cursor.out,
               .from = cursor.rank,
-              .to = connections_[step.out].to,
+              .to = cursor.to,
               .rail = cursor.rail,
-              .span = step.span,
-              .ready_s = ready_s,
-              .bytes = flat_.bytes_of_span[step.span]};
-    if (segments_) [[unlikely]]
+              .ready_s = cursor.ready_s,
+              .bytes = cursor.bytes};
+    if (segments_) [[unlikely]] {
+      const FlatStep& step = flat_.steps[cursor.at];
+      m.span = step.span;
       m.segment = static_cast<std::uint32_t>(flat_.segments[step.info].at(cursor.outer, step.inner));
+    }
     return m;
   }
 
   bool send(const FlatStep& step, std::uint32_t end, const Message& m) {
     ConnectionState& out = connections_[step.out];
     const std::uint32_t slot = connections_.slot(out, out.under_way);
-    if (end != kNoIndex) connections_.set_end(out, slot, end);
-    ++out.under_way;
+    if (end != kNoIndex) connections_.end(out, slot) = end;
+    connections_.send(out);
     if constexpr (Network::kDeferred) {
       network_.send(m);
       return true;
     } else {
-      const std::uint32_t receiver = out.receiver_asleep;
-      if (receiver != kNoIndex) prefetch_step(cursors_[receiver].at);
+      const std::uint32_t receiver = connections_.receivers_asleep(out);
+      if (receiver != kNoIndex) __builtin_prefetch(&flat_.steps[cursors_[receiver].at]);
       const double arrival_s = network_.send(m);
       if (receiver != kNoIndex) prefetch_connections(cursors_[receiver].at + 1);
       arrive(out, slot, arrival_s);
@@ -308,8 +285,8 @@ class Replay final {
 
   void arrive(ConnectionState& c, std::uint32_t slot, double at_s) {
     connections_.at_s(c, slot) = at_s;
-    ++c.timed;
-    if (c.receiver_asleep != kNoIndex) wake_all(c.receiver_asleep);
+    connections_.arrive(c);
+    wake_all(connections_.receivers_asleep(c));
   }
 
   bool settle() {
@@ -317,50 +294,46 @@ class Replay final {
     const bool any = network_.settle(arrived_);
     for (const Arrival& arrival : arrived_) {
       ConnectionState& c = connections_[arrival.connection];
-      arrive(c, connections_.slot(c, c.timed), arrival.at_s);
+      arrive(c, connections_.slot(c, connections_.timed(c)), arrival.at_s);
     }
     return any;
   }
 
-  std::uint32_t end_of(const Cursor& cursor, const FlatStep& step) const {
+  std::uint32_t end_of(const LaneState& cursor, const FlatStep& step) const {
     const FlatStepInfo& info = flat_.infos[step.info];
     return info.first_end + cursor.outer * info.ends_per_outer + (info.ends_per_outer > 1 ? step.inner : 0);
   }
 
   // An iteration ran until `at_s`; if it sent something it is over with the receipt only.
   void reach(std::uint32_t number, double at_s, bool receipt_pending) {
-    End& end = ends_[number];
+    StepEnd& end = ends_[number];
     end.time_s = std::max(end.time_s, at_s);
     if (!receipt_pending && --end.left == 0) wake_all(end.asleep);
   }
 
   // To the next step that has something to do in its iteration, or to the end.
-  void find_step(std::uint32_t lane, Cursor& cursor) {
+  void find_step(std::uint32_t lane, LaneState& cursor) {
     for (;;) {
-      const bool all = cursor.outer >= cursor.all_begin && cursor.outer < cursor.all_end;
       for (; cursor.at < cursor.end; ++cursor.at) {
-        if (all || runs(cursor)) return prefetch_step(cursor.at);
+        if (cursor.all || runs(cursor)) return prefetch_step(cursor.at);
         const FlatStep& step = flat_.steps[cursor.at];
         if (step.awaited) reach(end_of(cursor, step), cursor.time_s, false);
       }
       if (progress_ != nullptr) progress_->pass(lane, cursor.outer, cursor.time_s);
-      if (++cursor.outer >= cursor.outer_count) {
-        cursor.at = kNoIndex;
-        return;
-      }
-      set_phase(cursor);
+      ++cursor.outer;
+      if (!set_phase(cursor, loops_[lane])) return;
     }
   }
 
-  bool runs(const Cursor& cursor) const {
+  bool runs(const LaneState& cursor) const {
     const FlatStepInfo& info = flat_.infos[flat_.steps[cursor.at].info];
     return cursor.outer >= info.outer_begin && cursor.outer < info.outer_end;
   }
 
-  // Most of the time goes into waiting for memory. What a lane touches next is asked for while something else is done: the step
-  // after `at`, its connections, and what the lane asleep on them does next.
+  // Most of the time goes into waiting for memory. What a lane touches next is asked for while something else is done: the steps
+  // after `at`, their connections, and what the lane asleep on them does next.
   void prefetch_step(std::uint32_t at) const {
-    if (at + 2 < flat_.steps.size()) __builtin_prefetch(&flat_.steps[at + 2]);
+    if (at + 5 < flat_.steps.size()) __builtin_prefetch(&flat_.steps[at + 5]);
   }
   void prefetch_connections(std::uint32_t at) const {
     if (at >= flat_.steps.size()) return;
@@ -368,16 +341,21 @@ class Replay final {
     connections_.prefetch(flat_.steps[at].out);
   }
 
-  void set_phase(Cursor& cursor) {
-    const std::uint32_t phase = cursor.first_phase + (cursor.phases == 1 ? 0 : cursor.outer % cursor.phases);
+  // False: there is no such outer iteration, the lane is done.
+  bool set_phase(LaneState& cursor, const LaneLoop& loop) {
+    if (cursor.outer >= loop.outer_count) {
+      cursor.at = kNoIndex;
+      return false;
+    }
+    const std::uint32_t phase = loop.first_phase + (loop.phases == 1 ? 0 : cursor.outer % loop.phases);
     cursor.at = flat_.phase_begin[phase];
     cursor.end = flat_.phase_begin[phase + 1];
+    cursor.all = cursor.outer >= loop.all_begin && cursor.outer < loop.all_end;
+    return true;
   }
 
   void enter(std::uint32_t lane) {
-    if (cursors_[lane].outer_count == 0) return;
-    set_phase(cursors_[lane]);
-    find_step(lane, cursors_[lane]);
+    if (set_phase(cursors_[lane], loops_[lane])) find_step(lane, cursors_[lane]);
   }
 
   // A quarter of the mean message at the rate of a whole server.
@@ -393,7 +371,7 @@ class Replay final {
 
   std::unexpected<Error> stuck(std::uint32_t lane) const {
     const FlatLane& flat = flat_.lanes[lane];
-    const Cursor& cursor = cursors_[lane];
+    const LaneState& cursor = cursors_[lane];
     const FlatStep& step = flat_.steps[cursor.at];
     return fail(Fault::kBug, fmt::format("stuck: rank {}, lane {} ({}), step {} (iteration {}.{}) can never run",
                                          flat.rank, flat.number, schedule_.lanes[flat.rank][flat.number].name,
@@ -406,11 +384,12 @@ class Replay final {
   Progress* const progress_;
   const bool segments_;
   const std::array<double, 2> receipt_s_;  // between servers, inside one
-  std::vector<Cursor> cursors_;
-  Connections connections_;
-  std::vector<End> ends_;
+  std::vector<LaneState> cursors_;
+  std::vector<LaneLoop> loops_;
+  Connections<Network::kDeferred> connections_;
+  std::vector<StepEnd> ends_;
   std::vector<std::uint32_t> work_;  // lanes that may be able to go on
-  std::vector<Queue> queues_;
+  std::vector<PortQueue> queues_;
   Calendar calendar_;  // lanes, and behind them queues
   double now_s_ = 0;
   std::vector<Arrival> arrived_;

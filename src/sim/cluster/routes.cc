@@ -18,6 +18,10 @@ Routes::Routes(const Cluster& cluster, const Frame& frame) : cluster_(cluster), 
     while (owner > 0 && cluster.home_nic(owner - 1) == cluster.home_nic(owner)) --owner;
     owner_.push_back(owner);
   }
+  for (std::uint32_t gpu = 0; gpu < cluster.gpus; ++gpu) {
+    for (std::uint32_t nic = 0; nic < cluster.nics; ++nic)
+      owns_.push_back(owner_[nic] == gpu || cluster.home_nic(gpu) == nic);
+  }
   if (!frame.shares.empty() || cluster.fabric == Fabric::kRails)
     by_pair_ = Splitter(cluster.nics, kSmallestPart, pair_fractions());
 }

@@ -43,7 +43,7 @@ class Routes final {
   Splitter by_gpu(const std::vector<double>& bytes_of_rank) const;
 
   // The GPU sends through this NIC without passing another GPU.
-  bool owns(std::uint32_t gpu, std::uint32_t nic) const { return owner_[nic] == gpu || cluster_.home_nic(gpu) == nic; }
+  bool owns(std::uint32_t gpu, std::uint32_t nic) const { return owns_[gpu * cluster_.nics + nic]; }
   // The GPU that others pass to reach this NIC.
   std::uint32_t owner(std::uint32_t nic) const { return owner_[nic]; }
 
@@ -56,6 +56,7 @@ class Routes final {
   const Cluster& cluster_;
   const Frame& frame_;
   std::vector<std::uint32_t> owner_;
+  std::vector<std::uint8_t> owns_;  // [gpu * nics + nic]
   Splitter by_pair_;
 };
 

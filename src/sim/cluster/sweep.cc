@@ -15,7 +15,8 @@ namespace r2ccl::sim {
 namespace {
 
 Result<Sample> run_case(Case drawn, std::string_view algorithm, bool with_balance, Proofs& proofs) {
-  Result<Evaluation> evaluation = evaluate(algorithm, drawn.request, drawn.cluster, proofs);
+  const EvaluateOptions options{.scratch = false};
+  Result<Evaluation> evaluation = evaluate(algorithm, drawn.request, drawn.cluster, proofs, options);
   if (!evaluation) return std::unexpected(evaluation.error());
   Sample sample{.drawn = std::move(drawn), .name = evaluation->name};
   sample.time_s = evaluation->timing.time_s;
@@ -23,7 +24,7 @@ Result<Sample> run_case(Case drawn, std::string_view algorithm, bool with_balanc
   const Request& request = sample.drawn.request;
   sample.bound_s = bounds_of(request.collective, request.bytes, sample.drawn.cluster).bound_s;
   if (with_balance) {
-    const Result<Evaluation> balance = evaluate("balance", request, sample.drawn.cluster, proofs);
+    const Result<Evaluation> balance = evaluate("balance", request, sample.drawn.cluster, proofs, options);
     if (balance) sample.balance_s = balance->timing.time_s;
   }
   return sample;
