@@ -9,6 +9,10 @@
 #include <unistd.h>
 
 #include <chrono>
+#include <cstdlib>
+#include <filesystem>
+#include <fstream>
+#include <sstream>
 #include <stdexcept>
 
 namespace r2ccl::loopback {
@@ -44,11 +48,16 @@ void run_rank(const RanksPlan& plan, std::uint32_t rank, const Address& place, c
 
 }  // namespace
 
-RankProcesses::RankProcesses(const RanksPlan& plan, const Body& body) {
+RankProcesses::RankProcesses(const RanksPlan& plan, const Body& body)
+    : RankProcesses(plan.ranks, [&](std::uint32_t rank, const Address& place, const Tell& tell) {
+        run_rank(plan, rank, place, body, tell);
+      }) {}
+
+RankProcesses::RankProcesses(std::uint32_t ranks, const Program& program) {
   const Address place = free_place();
   const pid_t parent = ::getpid();
   std::fflush(nullptr);
-  for (std::uint32_t rank = 0; rank < plan.ranks; ++rank) {
+  for (std::uint32_t rank = 0; rank < ranks; ++rank) {
     int ends[2];
     if (::pipe(ends) != 0) throw std::runtime_error("no pipe");
     const pid_t pid = ::fork();
@@ -56,7 +65,7 @@ RankProcesses::RankProcesses(const RanksPlan& plan, const Body& body) {
     if (pid == 0) {
       ::prctl(PR_SET_PDEATHSIG, SIGKILL);
       if (::getppid() != parent) ::_exit(1);
-      run_rank(plan, rank, place, body, [&](const std::string& line) {
+      program(rank, place, [&](const std::string& line) {
         const std::string whole = line + "\n";
         if (::write(ends[1], whole.data(), whole.size()) < 0) ::_exit(2);
       });
@@ -98,6 +107,28 @@ std::string RankProcesses::next_line(std::uint32_t rank, Duration within) {
     if (got <= 0) return {};
     child.read.append(buffer, static_cast<std::size_t>(got));
   }
+}
+
+LogFiles::LogFiles() : folder_((std::filesystem::temp_directory_path() / "r2ccl_test.XXXXXX").string()) {
+  if (::mkdtemp(folder_.data()) == nullptr) throw std::runtime_error("no folder for logs");
+}
+
+LogFiles::~LogFiles() {
+  std::error_code ignored;
+  std::filesystem::remove_all(folder_, ignored);
+}
+
+std::string LogFiles::setting() const {
+  return "NCCL_DEBUG_FILE=" + folder_ + "/%p";
+}
+
+std::string LogFiles::text() const {
+  std::stringstream all;
+  for (const auto& file : std::filesystem::directory_iterator(folder_)) {
+    std::ifstream one(file.path());
+    if (one.peek() != std::ifstream::traits_type::eof()) all << one.rdbuf();
+  }
+  return all.str();
 }
 
 }  // namespace r2ccl::loopback

@@ -19,6 +19,9 @@ class RankProcesses final {
   using Body = std::function<void(Comm&, World&, const Tell& tell)>;
 
   RankProcesses(const RanksPlan& plan, const Body& body);
+  // Ranks that make their World, or load the library, by themselves; `place`: where they can meet.
+  using Program = std::function<void(std::uint32_t rank, const Address& place, const Tell& tell)>;
+  RankProcesses(std::uint32_t ranks, const Program& program);
   ~RankProcesses();  // kills what still runs
 
   void kill(std::uint32_t rank, int signal);
@@ -32,6 +35,21 @@ class RankProcesses final {
     std::string read;
   };
   std::vector<Child> children_;
+};
+
+// What processes of a test write into their logs; the files go with it.
+class LogFiles final {
+ public:
+  LogFiles();
+  ~LogFiles();
+  LogFiles(const LogFiles&) = delete;
+  LogFiles& operator=(const LogFiles&) = delete;
+
+  std::string setting() const;  // "NCCL_DEBUG_FILE=…", for all of them
+  std::string text() const;     // of all, up to now
+
+ private:
+  std::string folder_;
 };
 
 }  // namespace r2ccl::loopback

@@ -1,0 +1,225 @@
+// The library as a program meets it: loaded, through NCCL's interface, one process a rank. Split and shrunk communicators under NIC
+// faults, and ends with work pending.
+
+#include <dlfcn.h>
+#include <fmt/format.h>
+#include <gtest/gtest.h>
+
+#include <chrono>
+#include <cstdlib>
+#include <filesystem>
+
+#include "include/nccl.h"
+#include "tests/loopback/rank_processes.h"
+
+namespace r2ccl::loopback {
+namespace {
+
+using Clock = std::chrono::steady_clock;
+
+// The functions of the library that was built beside the tool.
+struct Nccl {
+  void* const library = open();
+  template <typename Function>
+  Function* find(const char* name) const {
+    void* const found = ::dlsym(library, name);
+    if (found == nullptr) throw std::runtime_error(fmt::format("{} is missing", name));
+    return reinterpret_cast<Function*>(found);
+  }
+#define R2CCL_FIND(name) decltype(::name)* const name = find<decltype(::name)>(#name)
+  R2CCL_FIND(ncclGetUniqueId);
+  R2CCL_FIND(ncclCommInitRank);
+  R2CCL_FIND(ncclCommSplit);
+  R2CCL_FIND(ncclCommShrink);
+  R2CCL_FIND(ncclCommUserRank);
+  R2CCL_FIND(ncclCommCount);
+  R2CCL_FIND(ncclCommFinalize);
+  R2CCL_FIND(ncclCommDestroy);
+  R2CCL_FIND(ncclCommAbort);
+  R2CCL_FIND(ncclCommGetAsyncError);
+  R2CCL_FIND(ncclGetLastError);
+  R2CCL_FIND(ncclAllReduce);
+#undef R2CCL_FIND
+  ncclResult_t (*const stream_create)(cudaStream_t*) = find<ncclResult_t(cudaStream_t*)>("r2cclStreamCreate");
+  ncclResult_t (*const stream_synchronize)(cudaStream_t) = find<ncclResult_t(cudaStream_t)>("r2cclStreamSynchronize");
+
+  static void* open() {
+    const auto path = std::filesystem::path(R2CCL_TOOL).parent_path().parent_path() / "lib" / "libr2ccl.so";
+    void* const library = ::dlopen(path.c_str(), RTLD_NOW | RTLD_LOCAL);
+    if (library == nullptr) throw std::runtime_error(::dlerror());
+    return library;
+  }
+  void must(ncclResult_t result) const {
+    if (result != ncclSuccess) throw std::runtime_error(fmt::format("{}: {}", int(result), ncclGetLastError(nullptr)));
+  }
+};
+
+struct Job {
+  std::uint32_t ranks = 2;
+  std::string fault = {};
+  std::vector<std::string> settings;  // "NAME=value"
+};
+
+struct Rank {
+  const Nccl& nccl;
+  ncclComm_t comm;
+  std::uint32_t number;
+  const RankProcesses::Tell& tell;
+};
+
+void set(const std::string& setting) {
+  const auto equals = setting.find('=');
+  ::setenv(setting.substr(0, equals).c_str(), setting.substr(equals + 1).c_str(), 1);
+}
+
+// Every rank is a server of its own with three NICs.
+RankProcesses::Program program_of(const Job& job, const std::function<void(const Rank&)>& body) {
+  return [=](std::uint32_t number, const Address& place, const RankProcesses::Tell& tell) {
+    ::unsetenv("R2CCL_LONG_TESTS");  // the library would refuse a name it does not know
+    set(fmt::format("R2CCL_NICS=127.10.0.{0},127.11.0.{0},127.12.0.{0}", number + 1));
+    set(fmt::format("R2CCL_SERVER={}", number));
+    set("NCCL_COMM_ID=" + to_text(place));
+    set("R2CCL_FAULT=" + job.fault);
+    for (const std::string& setting : job.settings) set(setting);
+    try {
+      const Nccl nccl;
+      ncclUniqueId id;
+      ncclComm_t comm = nullptr;
+      nccl.must(nccl.ncclGetUniqueId(&id));
+      nccl.must(nccl.ncclCommInitRank(&comm, static_cast<int>(job.ranks), id, static_cast<int>(number)));
+      body({nccl, comm, number, tell});
+    } catch (const std::exception& error) {
+      tell(std::string("error: ") + error.what());
+    }
+  };
+}
+
+// Exact sums for so long, by the clock of the communicator's first rank.
+void sum_for(const Nccl& nccl, ncclComm_t comm, Duration most) {
+  int rank = 0;
+  int size = 0;
+  nccl.must(nccl.ncclCommUserRank(comm, &rank));
+  nccl.must(nccl.ncclCommCount(comm, &size));
+  std::vector<std::int32_t> data(500'000);
+  for (const auto begin = Clock::now();;) {
+    for (std::size_t i = 1; i < data.size(); ++i) data[i] = static_cast<std::int32_t>(i) * (rank + 1);
+    data[0] = rank == 0 && Clock::now() > begin + most ? 1 : 0;
+    nccl.must(nccl.ncclAllReduce(data.data(), data.data(), data.size(), ncclInt32, ncclSum, comm, nullptr));
+    for (std::size_t i = 1; i < data.size(); ++i) {
+      if (data[i] != static_cast<std::int32_t>(i) * (size * (size + 1) / 2))
+        throw std::runtime_error(fmt::format("element {} is wrong", i));
+    }
+    if (data[0] != 0) return;
+  }
+}
+
+void end(const Nccl& nccl, ncclComm_t comm) {
+  nccl.must(nccl.ncclCommFinalize(comm));
+  nccl.must(nccl.ncclCommDestroy(comm));
+}
+
+constexpr const char* kCut = "at=500ms server=2 nic=1 kind=down;at=700ms server=2 nic=0 kind=reset";
+
+// The log tells of both faults.
+void expect_repairs(const std::string& log) {
+  EXPECT_NE(log.find("both ends agree"), std::string::npos) << log;
+  EXPECT_NE(log.find("NIC 127.11.0.3 (server 2)"), std::string::npos) << log;
+  EXPECT_NE(log.find("carrier lost"), std::string::npos) << log;
+  EXPECT_NE(log.find("down (reset"), std::string::npos) << log;
+}
+
+TEST(NcclRanks, SplitCommunicatorsSurviveANicThatIsCut) {
+  const LogFiles log;
+  const Job job{.ranks = 4, .fault = kCut, .settings = {log.setting(), "NCCL_DEBUG=INFO"}};
+  RankProcesses ranks(job.ranks, program_of(job, [](const Rank& rank) {
+                        ncclComm_t half = nullptr;
+                        const int number = static_cast<int>(rank.number);
+                        rank.nccl.must(rank.nccl.ncclCommSplit(rank.comm, number % 2, -number, &half, nullptr));
+                        sum_for(rank.nccl, half, 1500ms);
+                        sum_for(rank.nccl, rank.comm, 0ms);
+                        end(rank.nccl, half);
+                        end(rank.nccl, rank.comm);
+                        rank.tell("exact");
+                      }));
+  for (std::uint32_t rank = 0; rank < job.ranks; ++rank) EXPECT_EQ(ranks.next_line(rank), "exact") << "rank " << rank;
+  expect_repairs(log.text());
+}
+
+TEST(NcclRanks, AShrunkCommunicatorSurvivesANicThatIsCut) {
+  const LogFiles log;
+  const Job job{.ranks = 4, .fault = kCut, .settings = {log.setting(), "NCCL_DEBUG=INFO"}};
+  RankProcesses ranks(job.ranks, program_of(job, [](const Rank& rank) {
+                        if (rank.number != 1) {
+                          ncclComm_t rest = nullptr;
+                          int gone = 1;
+                          rank.nccl.must(rank.nccl.ncclCommShrink(rank.comm, &gone, 1, &rest, nullptr, 0));
+                          sum_for(rank.nccl, rest, 1500ms);
+                          end(rank.nccl, rest);
+                        }
+                        end(rank.nccl, rank.comm);
+                        rank.tell("exact");
+                      }));
+  for (std::uint32_t rank = 0; rank < job.ranks; ++rank) EXPECT_EQ(ranks.next_line(rank), "exact") << "rank " << rank;
+  expect_repairs(log.text());
+}
+
+// Rank 1 never calls; it looks whether the communicator still works.
+void wait_for_the_end(const Rank& rank) {
+  ncclResult_t state = ncclSuccess;
+  for (const auto end = Clock::now() + 10s; state == ncclSuccess && Clock::now() < end;)
+    rank.nccl.must(rank.nccl.ncclCommGetAsyncError(rank.comm, &state));
+  rank.tell(fmt::format("{} {}", int(state), rank.nccl.ncclGetLastError(rank.comm)));
+}
+
+std::string ms_since(Clock::time_point begin) {
+  return Clock::now() - begin < 2s ? "soon" : fmt::format("after {} ms", (Clock::now() - begin) / 1ms);
+}
+
+TEST(NcclRanks, AbortWithACollectivePendingEndsItHereAndThere) {
+  const Job job{.settings = {"NCCL_DEBUG=VERSION"}};
+  RankProcesses ranks(job.ranks, program_of(job, [](const Rank& rank) {
+                        sum_for(rank.nccl, rank.comm, 0ms);  // both are there
+                        if (rank.number == 1) return wait_for_the_end(rank);
+                        cudaStream_t stream = nullptr;
+                        rank.nccl.must(rank.nccl.stream_create(&stream));
+                        std::vector<float> data(1'000'000);
+                        rank.nccl.must(rank.nccl.ncclAllReduce(data.data(), data.data(), data.size(), ncclFloat,
+                                                               ncclSum, rank.comm, stream));
+                        const auto begin = Clock::now();
+                        rank.nccl.must(rank.nccl.ncclCommAbort(rank.comm));
+                        const ncclResult_t waited = rank.nccl.stream_synchronize(stream);
+                        rank.tell(ms_since(begin));
+                        rank.tell(fmt::format("{} {}", int(waited), rank.nccl.ncclGetLastError(nullptr)));
+                      }));
+  EXPECT_EQ(ranks.next_line(0), "soon");
+  EXPECT_EQ(ranks.next_line(0), fmt::format("{} rank 0 called ncclCommAbort", int(ncclInvalidUsage)));
+  EXPECT_EQ(ranks.next_line(1), fmt::format("{} rank 0 called ncclCommAbort", int(ncclRemoteError)));
+}
+
+// The handle is gone at once; when the process then goes, the other one hears who it was.
+TEST(NcclRanks, DestroyWithACollectivePendingReturnsAtOnceAndExitIsNamed) {
+  const Job job{.settings = {"NCCL_DEBUG=VERSION"}};
+  RankProcesses ranks(job.ranks, program_of(job, [](const Rank& rank) {
+                        sum_for(rank.nccl, rank.comm, 0ms);  // both are there
+                        if (rank.number == 1) return wait_for_the_end(rank);
+                        cudaStream_t stream = nullptr;
+                        rank.nccl.must(rank.nccl.stream_create(&stream));
+                        std::vector<float> data(1'000'000);
+                        rank.nccl.must(rank.nccl.ncclAllReduce(data.data(), data.data(), data.size(), ncclFloat,
+                                                               ncclSum, rank.comm, stream));
+                        const auto begin = Clock::now();
+                        rank.nccl.must(rank.nccl.ncclCommDestroy(rank.comm));
+                        rank.tell(ms_since(begin));
+                        std::exit(0);  // as main() would: the library may delay it, but not for long
+                      }));
+  EXPECT_EQ(ranks.next_line(0), "soon");
+  const auto leaving = Clock::now();
+  EXPECT_EQ(ranks.next_line(0), "") << "it says nothing more";
+  EXPECT_LT(Clock::now() - leaving, 5s) << "exit may take two seconds";
+  const std::string error = ranks.next_line(1);
+  EXPECT_TRUE(error.starts_with(fmt::format("{} ", int(ncclRemoteError)))) << error;
+  EXPECT_NE(error.find("rank 0"), std::string::npos) << error;
+}
+
+}  // namespace
+}  // namespace r2ccl::loopback

@@ -1,0 +1,191 @@
+// Communicators that were made from a communicator, as ncclCommSplit and ncclCommShrink make them: their collectives survive NIC faults
+// too. tests/loopback/nccl_ranks_test.cc does the same through the C interface.
+
+#include <fmt/format.h>
+#include <gtest/gtest.h>
+
+#include <atomic>
+#include <mutex>
+
+#include "env/real/real.h"
+#include "tests/loopback/conformance.h"
+#include "tests/loopback/ranks.h"
+
+namespace r2ccl::loopback {
+namespace {
+
+constexpr std::uint32_t kRanks = 4;
+constexpr int kOperationsMax = 1000;  // of some milliseconds: many seconds
+
+using Slip = std::array<std::byte, UniqueId::kWireSize>;
+
+void must(const Status& status) {
+  if (!status) throw std::runtime_error(status.error().what);
+}
+
+std::shared_ptr<Comm> join(World& world, const Slip& slip, std::uint32_t rank, std::uint32_t size) {
+  auto comm = world.join(UniqueId::unpack(slip).value(), rank, size, {}).value();
+  must(comm->wait_joined());
+  return comm;
+}
+
+// Even and odd ranks; the later ranks of the parent come first.
+std::shared_ptr<Comm> split(Comm& parent, World& world) {
+  constexpr std::uint32_t kHalf = kRanks / 2;
+  const std::uint32_t first = kRanks - 2 + parent.rank() % 2;
+  Slip mine{};
+  if (parent.rank() == first) mine = world.make_id().value().pack();
+  std::vector<Slip> all(kRanks);
+  must(parent.run({.kind = CallKind::kAllGather,
+                   .input = &mine,
+                   .output = all.data(),
+                   .count = sizeof mine,
+                   .type = DataType::kUint8}));
+  return join(world, all[first], kHalf - 1 - parent.rank() / 2, kHalf);
+}
+
+// All but rank 1, who does nothing. Null for it.
+std::shared_ptr<Comm> shrink(Comm& parent, World& world) {
+  if (parent.rank() == 1) return nullptr;
+  Slip slip{};
+  std::vector<Call> calls;
+  if (parent.rank() == 0) {
+    slip = world.make_id().value().pack();
+    for (const std::uint32_t to : {2u, 3u})
+      calls.push_back(
+          {.kind = CallKind::kSend, .input = &slip, .count = sizeof slip, .type = DataType::kUint8, .peer = to});
+  } else {
+    calls.push_back(
+        {.kind = CallKind::kRecv, .output = &slip, .count = sizeof slip, .type = DataType::kUint8, .peer = 0});
+  }
+  must(parent.wait(parent.submit(std::move(calls)).value()));
+  return join(world, slip, parent.rank() == 0 ? 0 : parent.rank() - 1, kRanks - 1);
+}
+
+struct Span {
+  Instant begin;
+  Instant end;
+};
+
+// Exact, or the test fails. True once any rank has had enough.
+bool all_reduce(Comm& comm, bool enough, std::vector<Span>& spans) {
+  std::vector<std::int32_t> data(1'000'000);
+  for (std::size_t i = 0; i < data.size(); ++i) data[i] = static_cast<std::int32_t>(i * (comm.rank() + 1));
+  data[0] = enough ? 1 : 0;
+  SteadyClock clock;
+  spans.push_back({clock.now(), {}});
+  must(comm.run({.input = data.data(), .output = data.data(), .count = data.size(), .type = DataType::kInt32}));
+  spans.back().end = clock.now();
+  const std::size_t factor = comm.size() * (comm.size() + 1) / 2;
+  for (std::size_t i = 1; i < data.size(); ++i) {
+    if (data[i] != static_cast<std::int32_t>(i * factor))
+      throw std::runtime_error(fmt::format("element {} is wrong", i));
+  }
+  return data[0] > 0;
+}
+
+// Hears of faults of its process while it lives.
+class FaultTimes final : public EventListener {
+ public:
+  explicit FaultTimes(Comm& comm) : comm_(comm) {
+    comm_.inspect([&](const Engine&, Telemetry& telemetry) { telemetry.set_listener(this); });
+  }
+  ~FaultTimes() override {
+    comm_.inspect([](const Engine&, Telemetry& telemetry) { telemetry.set_listener(nullptr); });
+  }
+  void on_event(const Event& event) override {
+    if (event.kind == EventKind::kFaultInjected) times_.push_back(event.at);
+  }
+  std::vector<Instant> times() {
+    std::vector<Instant> copy;
+    comm_.inspect([&](const Engine&, Telemetry&) { copy = times_; });
+    return copy;
+  }
+
+ private:
+  Comm& comm_;
+  std::vector<Instant> times_;  // with the engine held
+};
+
+// Of all ranks together.
+struct Found {
+  std::mutex mutex;
+  std::uint64_t repeated = 0;                      // chunks that went again over another path
+  std::uint64_t inside = 0;                        // faults that came while a collective of the sub-communicator ran
+  std::map<std::uint32_t, std::uint64_t> version;  // of the last collective, by rank of the parent
+
+  void add(Comm& comm, std::uint32_t rank, const std::vector<Span>& spans, const std::vector<Instant>& faults) {
+    const std::lock_guard lock(mutex);
+    version[rank] = comm.plan_in_use().health_version;
+    comm.inspect([&](const Engine&, Telemetry& telemetry) {
+      repeated += telemetry.counters.replayed_chunks + telemetry.counters.hedged_chunks;
+    });
+    for (const Instant at : faults) {
+      for (const Span& span : spans) inside += span.begin < at && at < span.end ? 1 : 0;
+    }
+  }
+};
+
+RanksPlan plan_of() {
+  RanksPlan plan;
+  plan.ranks = kRanks;
+  plan.nics = 3;
+  plan.settings = {"NCCL_DEBUG=VERSION"};
+  // Some of them fall between two collectives; the last one stays.
+  plan.faults = {"at=300ms server=2 nic=0 kind=blackhole for=150ms", "at=400ms server=2 nic=2 kind=reset",
+                 "at=450ms server=2 nic=2 kind=reset", "at=600ms server=2 nic=1 kind=down"};
+  return plan;
+}
+
+// The NIC is down and planned for, as the rank that has it sees it.
+bool is_over(Comm& comm) {
+  bool down = false;
+  for (const Comm::NicView& nic : comm.nics()) down |= nic.id == NicId{1} && nic.state != "up";
+  return down && comm.plan_in_use().health_version > 0;
+}
+
+// Collectives of one sub-communicator until its plan changed, or, where the broken NIC is not one of its own, until the others are
+// done. `rank`: in the parent.
+void use(Comm& comm, std::uint32_t rank, bool has_the_nic, std::atomic<bool>& others_done, Found& found) {
+  FaultTimes faults(comm);
+  std::vector<Span> spans;
+  bool enough = false;
+  for (int i = 0; i < kOperationsMax && !enough; ++i) {
+    conform(comm, 7000 + static_cast<std::uint64_t>(i), 5000);
+    const bool mine = rank == 2 && is_over(comm);
+    enough = all_reduce(comm, has_the_nic ? mine : others_done.load(), spans);
+  }
+  EXPECT_TRUE(enough) << "rank " << rank << " has never seen a new plan";
+  others_done = true;
+  found.add(comm, rank, spans, faults.times());
+  must(comm.finalize());
+}
+
+TEST(SubCommunicator, SplitOnesSurviveANicThatIsCutInTheMiddle) {
+  Found found;
+  std::atomic<bool> done = false;
+  run_ranks(plan_of(), [&](Comm& parent, World& world) {
+    const auto comm = split(parent, world);
+    use(*comm, parent.rank(), parent.rank() % 2 == 0, done, found);
+    std::vector<Span> spans;
+    all_reduce(parent, false, spans);  // it was not used meanwhile
+  });
+  EXPECT_GT(found.inside, 0u) << "no fault came while a collective ran";
+  EXPECT_GT(found.repeated, 0u) << "nothing had to be repaired";
+  for (const std::uint32_t rank : {0u, 2u}) EXPECT_GT(found.version[rank], 0u) << "rank " << rank;
+}
+
+TEST(SubCommunicator, AShrunkOneSurvivesANicThatIsCutInTheMiddle) {
+  Found found;
+  std::atomic<bool> done = false;
+  run_ranks(plan_of(), [&](Comm& parent, World& world) {
+    if (const auto comm = shrink(parent, world)) use(*comm, parent.rank(), true, done, found);
+  });
+  EXPECT_GT(found.inside, 0u) << "no fault came while a collective ran";
+  EXPECT_GT(found.repeated, 0u) << "nothing had to be repaired";
+  ASSERT_EQ(found.version.size(), kRanks - 1);
+  for (const auto& [rank, version] : found.version) EXPECT_GT(version, 0u) << "rank " << rank;
+}
+
+}  // namespace
+}  // namespace r2ccl::loopback
