@@ -107,6 +107,8 @@ struct Communicator::Impl {
   std::deque<Batch> queue;
   std::unique_ptr<Operation> running;
   std::uint64_t running_tag = 0;
+  std::uint64_t moved_so_far = 0;  // of its bytes, where somebody counts
+  std::uint64_t to_move = 0;
   std::uint64_t number = 0;  // of the last collective begun
   PlanInUse in_use;
   std::deque<Past> past;
@@ -297,10 +299,26 @@ struct Communicator::Impl {
     if (past.size() > kRemembered) past.pop_front();
     running_tag = tag_of(number, map.version, past.back().signature);
     mailbox.set_tag(running_tag);
+    begin_counting(call, plan.get());
     const Operation::Place place{rank, size, device, mailbox, pool, board};
     running = std::make_unique<Operation>(call, place, std::move(plan), running_tag);
     got_on();
     return true;
+  }
+
+  void begin_counting(const Call& call, const RankPlan* plan) {
+    if (!config.on_progress) return;
+    const std::uint64_t width = size_of(call.type);
+    moved_so_far = 0;
+    to_move = plan != nullptr ? moved_bytes(*plan, vector_bytes(call, size) / width, width) : 0;
+    config.on_progress(number, 0, now);
+  }
+
+  void count(std::uint64_t bytes) {
+    if (!config.on_progress || to_move == 0) return;
+    moved_so_far += bytes;
+    const double share = static_cast<double>(moved_so_far) / static_cast<double>(to_move);
+    config.on_progress(number, static_cast<std::uint32_t>(std::min(1.0, share) * 1e6), now);
   }
 
   bool step_running(Batch& batch) {
@@ -364,6 +382,7 @@ struct Communicator::Impl {
       case Mailbox::Kind::kCollective:
         if (!running) return;
         if (done.tag != running_tag) return on_mismatch(done.rank);
+        count(done.bytes);
         return running->on_completion(done.token, done.status);
       case Mailbox::Kind::kPoint:
         if (!queue.empty() && queue.front().points) queue.front().points->on_completion(done);

@@ -43,6 +43,9 @@ struct CommConfig {
   std::string algorithm;  // empty: as the mode says; else one by name, where it applies
   Fabric fabric = Fabric::kRouted;
   LinkCosts costs{};
+  // Told when a collective begins and as its messages are done: its number, and their share of its bytes in millionths. For faults
+  // that wait for such a moment; empty: nobody counts.
+  std::function<void(std::uint64_t operation, std::uint32_t share_ppm, Instant now)> on_progress;
   bool shared_memory = false;  // between ranks of one server, where they can (neighbours.h); at every rank of a server
 };
 

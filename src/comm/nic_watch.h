@@ -1,6 +1,7 @@
 #pragma once
 // What one process sees of its own NICs, for the health map: lost when paths that begin there exist and none is up; slow when its
-// rate has been below half of its best sibling's, to every peer, for kSlowTime.
+// rate has been well below its best sibling's, to every peer, for kSlowTime. (Sessions send less over a slower path anyway; this is for
+// plans, and where processors are short rates differ for a second without any NIC being slow.)
 
 #include <cstdint>
 #include <span>
@@ -15,8 +16,8 @@ namespace r2ccl {
 class NicWatch final {
  public:
   static constexpr Duration kSlowTime = 1s;
-  static constexpr double kSlow = 0.5;    // of the best sibling
-  static constexpr double kWell = 0.7;    // to be believed again
+  static constexpr double kSlow = 0.4;    // of the best sibling
+  static constexpr double kWell = 0.6;    // to be believed again
   static constexpr Permille kStep = 125;  // rates are rounded to this: small changes are no news
 
   explicit NicWatch(std::uint32_t nics) : nics_(nics) {}

@@ -4,6 +4,7 @@
 #include <span>
 
 #include "base/assert.h"
+#include "schedule/cursor.h"
 
 namespace r2ccl {
 namespace {
@@ -23,6 +24,19 @@ Collective collective_of(CallKind kind) {
 
 std::uint64_t vector_bytes(const Call& call, std::uint32_t size) {
   return call.count * size_of(call.type) * (counts_blocks(call.kind) ? size : 1);
+}
+
+std::uint64_t moved_bytes(const RankPlan& plan, std::uint64_t count, std::size_t width) {
+  std::uint64_t elements = 0;
+  for (const Lane& lane : plan.lanes) {
+    for (LaneCursor at(lane); !at.done(); at.next()) {
+      const auto range = plan.frame.layout.range(static_cast<std::uint32_t>(at.span()),
+                                                 static_cast<std::uint32_t>(at.segment()), count);
+      const StepKind kind = at.step().kind;
+      elements += range.size() * ((receives(kind) ? 1 : 0) + (sends(kind) ? 1 : 0));
+    }
+  }
+  return elements * width;
 }
 
 Operation::Operation(const Call& call, const Place& place, std::shared_ptr<const RankPlan> plan, std::uint64_t tag)

@@ -30,6 +30,9 @@ Collective collective_of(CallKind kind);  // not of send and recv
 // Bytes of the whole vector of the collective (schedule/layout.h).
 std::uint64_t vector_bytes(const Call& call, std::uint32_t size);
 
+// Bytes that the rank sends and receives, for a vector of so many.
+std::uint64_t moved_bytes(const RankPlan& plan, std::uint64_t count, std::size_t width);
+
 class Operation final {
  public:
   // Who runs it, and what it borrows.

@@ -167,7 +167,8 @@ std::vector<Comm::NicView> Comm::nics() {
         if (session == nullptr) continue;
         for (const PathView& path : session->paths()) {
           if (path.nic_here != port.nic) continue;
-          if (view.state == "idle" || path.state == PathState::kUp) view.state = to_text(path.state);
+          if (view.state == "idle" || path.state == PathState::kUp)
+            view.state = path.state == PathState::kClosed ? "down" : to_text(path.state);
           view.rate_bytes_s = std::max(view.rate_bytes_s, path.rate_bytes_s);
         }
       }
@@ -237,6 +238,12 @@ Result<std::shared_ptr<Comm>> World::join(const UniqueId& id, std::uint32_t rank
   if (!endpoint) return std::unexpected(endpoint.error());
   auto comm = std::make_unique<Comm::Impl>(impl_, *endpoint, nullptr);
   Process& process = **endpoint;
+  if (FaultProvider* const faults = process.faults()) {
+    whole.on_progress = [faults](std::uint64_t operation, std::uint32_t share_ppm, Instant now) {
+      faults->on_operation(operation, now);
+      faults->on_bytes_moved(share_ppm, now);
+    };
+  }
   process.driver().with_engine([&](Engine& engine) {
     comm->communicator = std::make_unique<Communicator>(engine, Env{process.clock(), process.random(), process.log()},
                                                         impl_->device, id, rank, size, whole);

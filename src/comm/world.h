@@ -56,7 +56,8 @@ class Comm final {
   struct NicView {
     NicId id;
     std::string name;
-    std::string state;  // "up", "suspect", "down", "probation", "drained"
+    std::string
+        state;  // "up", "suspect", "fencing", "down", "opening", "probation", "drained"; "idle": no peer was met over it
     double rate_bytes_s = 0;
   };
   std::vector<NicView> nics();

@@ -9,6 +9,7 @@
 #include "tools/bench_link.h"
 #include "tools/demo.h"
 #include "tools/fuzz_net.h"
+#include "tools/lab.h"
 #include "tools/perf.h"
 #include "tools/plan.h"
 #include "tools/run.h"
@@ -81,6 +82,7 @@ int run_command_line(const std::vector<std::string>& arguments, const Context& c
   Action chosen;
   add_demo(app, context, chosen);
   add_run(app, context, chosen);
+  add_lab(app, context, chosen);
   add_perf(app, context, chosen);
   add_plan(app, context, chosen);
   add_sim(app, context, chosen);

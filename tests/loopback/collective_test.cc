@@ -69,6 +69,30 @@ TEST(Collective, CompletesWhenANicDiesInsideAndReplansAfterwards) {
   EXPECT_EQ(maps.size(), 1u) << "the new plan begins with the same operation everywhere";
 }
 
+// Faults that wait for a collective act in it and not before.
+TEST(Collective, FaultsComeAtAnOperationAndInsideIt) {
+  const auto downs = [](Comm& comm) {
+    std::uint64_t count = 0;
+    comm.inspect([&](const Engine&, Telemetry& telemetry) { count = telemetry.counters.paths_down; });
+    return count;
+  };
+  run_ranks(plan_of(2, 2, {"at=op:3 server=0 nic=1 kind=reset"}), [&](Comm& comm, World&) {
+    for (int i = 0; i < 2; ++i) all_reduce(comm, 200'000);
+    EXPECT_EQ(downs(comm), 0u);
+    all_reduce(comm, 200'000);
+    if (comm.rank() == 0) {
+      EXPECT_EQ(downs(comm), 1u);
+    }
+  });
+  run_ranks(plan_of(2, 2, {"at=bytes:60% server=0 nic=1 kind=reset"}), [&](Comm& comm, World&) {
+    EXPECT_EQ(downs(comm), 0u);
+    all_reduce(comm, 2'000'000);
+    if (comm.rank() == 0) {
+      EXPECT_EQ(downs(comm), 1u);
+    }
+  });
+}
+
 TEST(Collective, CallsThatDifferAreNamedNotWaitedFor) {
   std::mutex mutex;
   std::vector<std::string> errors;

@@ -1,7 +1,7 @@
 // Between two collectives a NIC dies while nobody calls the library. The ranks agree meanwhile, on their progress threads: the next
 // collective begins at once and on the new plan.
 //
-//   R2CCL_LONG_TESTS=1 build/bin/loopback_compute_gap_timing_test        with a gap of ten seconds
+//   LONG_TESTS=1 build/bin/loopback_compute_gap_timing_test        with a gap of ten seconds
 
 #include <fmt/format.h>
 #include <gtest/gtest.h>
@@ -25,7 +25,7 @@ constexpr std::size_t kCount = 4000;  // so few that rates are not measured: onl
 constexpr Duration kFaultAt = 1s;     // after the start, which takes some of it, as do the first collectives
 
 Duration gap() {
-  return std::getenv("R2CCL_LONG_TESTS") != nullptr ? Duration(10s) : Duration(1s);
+  return std::getenv("LONG_TESTS") != nullptr ? Duration(10s) : Duration(1s);
 }
 
 Duration timed_reduce(Comm& comm) {

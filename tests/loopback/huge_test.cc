@@ -83,8 +83,8 @@ TEST(Huge, AllReduceOfMoreElementsThanFitInto31Bits) {
 }
 
 TEST(Huge, AllGatherOfBlocksBeyond32Bits) {
-  if (std::getenv("R2CCL_LONG_TESTS") == nullptr)
-    GTEST_SKIP() << "Half a minute and 9 GB; ask for it: R2CCL_LONG_TESTS=1 ctest -R loopback_huge";
+  if (std::getenv("LONG_TESTS") == nullptr)
+    GTEST_SKIP() << "Half a minute and 9 GB; ask for it: LONG_TESTS=1 ctest -R loopback_huge";
   if (const std::string why = reason_to_skip(4 * kCount); !why.empty()) GTEST_SKIP() << why;
   RanksPlan plan;
   run_ranks(plan, [&](Comm& comm, World&) {

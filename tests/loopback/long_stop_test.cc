@@ -1,6 +1,6 @@
 // A rank that is stopped for as long as people stop ranks in a debugger. Half a minute each, so only on request:
 //
-//   R2CCL_LONG_TESTS=1 build/bin/loopback_long_stop_test
+//   LONG_TESTS=1 build/bin/loopback_long_stop_test
 //
 // RankDeath has the short ones.
 
@@ -21,9 +21,9 @@ using Clock = std::chrono::steady_clock;
 constexpr Duration kStop = 30s;
 
 #define R2CCL_ONLY_ON_REQUEST()                         \
-  if (std::getenv("R2CCL_LONG_TESTS") == nullptr)       \
+  if (std::getenv("LONG_TESTS") == nullptr)             \
   GTEST_SKIP() << "It stops a rank for half a minute; " \
-                  "ask for it: R2CCL_LONG_TESTS=1 ctest -R long_stop"
+                  "ask for it: LONG_TESTS=1 ctest -R long_stop"
 
 // Sums until rank 0 says that it is enough; the same collective is the last one everywhere.
 Status sum_for(Comm& comm, Duration most) {

@@ -1,0 +1,10 @@
+#pragma once
+// An emulated cluster with real interfaces on this machine: `r2ccl lab`.
+
+#include "tools/command.h"
+
+namespace r2ccl::tools {
+
+void add_lab(CLI::App& app, const Context& context, Action& chosen);
+
+}  // namespace r2ccl::tools

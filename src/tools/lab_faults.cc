@@ -1,0 +1,69 @@
+#include "tools/lab_faults.h"
+
+#include <fmt/format.h>
+#include <poll.h>
+
+#include <algorithm>
+
+#include "tools/command.h"
+
+namespace r2ccl::tools {
+namespace {
+
+constexpr Duration kPollMax = 1h;
+
+Status make(lab::Cluster& cluster, const lab::NicChange& change, std::string& note) {
+  if (const Status set = cluster.set(change.server, change.nic, change.state); !set) return set;
+  if (!change.reset) return {};
+  const auto count = cluster.reset(change.server, change.nic);
+  if (!count) return std::unexpected(count.error());
+  note = fmt::format(", {} connections", *count);
+  return {};
+}
+
+bool make_and_tell(lab::Cluster& cluster, const lab::NicChange& change, Duration elapsed, Console& console) {
+  std::string note;
+  const Status made = make(cluster, change, note);
+  if (made && change.why.empty()) return true;
+  if (!made) note = fmt::format(" was not done: {}", made.error().what);
+  console.err(fmt::format("# lab: {:.3f} s: server {} nic {}: {}{}\n", to_seconds(elapsed), change.server.value,
+                          change.nic.value, change.why, note));
+  return made.has_value();
+}
+
+}  // namespace
+
+Result<std::vector<FaultSpec>> lab_faults(const std::vector<std::string>& texts, const lab::LabPlan& plan) {
+  std::vector<FaultSpec> all;
+  for (const std::string& text : texts) {
+    const auto faults = parse_faults(text);
+    if (!faults) return std::unexpected(faults.error());
+    all.insert(all.end(), faults->begin(), faults->end());
+  }
+  for (const FaultSpec& fault : all) {
+    if (fault.server.value < plan.servers && fault.nic.value < plan.nics) continue;
+    return fail(Fault::kMisuse, fmt::format("fault '{}': there are {} servers with {} NICs, counted from 0",
+                                            to_text(fault), plan.servers, plan.nics));
+  }
+  if (const Status timed = lab::check_starts(all); !timed) return std::unexpected(timed.error());
+  return all;
+}
+
+bool drive_faults(lab::Cluster& cluster, lab::FaultClock& clock, int stop, Afterwards afterwards, Console& console) {
+  const Instant start = steady_now();
+  bool all_made = true;
+  for (;;) {
+    const Duration elapsed = steady_now() - start;
+    for (const lab::NicChange& change : clock.step(elapsed))
+      all_made &= make_and_tell(cluster, change, elapsed, console);
+    const Duration next = clock.next();
+    if (next == Duration::max() && afterwards == Afterwards::kReturn) return all_made;
+    // Rounded up: a fault is never early, and the loop never spins.
+    const Duration sleep = std::clamp<Duration>(next - (steady_now() - start), 0s, kPollMax);
+    pollfd entry{.fd = stop, .events = POLLIN, .revents = 0};
+    const auto ms = std::chrono::ceil<std::chrono::milliseconds>(sleep);
+    if (::poll(&entry, 1, static_cast<int>(ms.count())) > 0) return all_made;
+  }
+}
+
+}  // namespace r2ccl::tools
