@@ -9,9 +9,8 @@
 
 #include "base/assert.h"
 #include "comm/agreement.h"
-#include "comm/board.h"
+#include "comm/gathering.h"
 #include "comm/mailbox.h"
-#include "comm/neighbours.h"
 #include "comm/nic_watch.h"
 #include "comm/operation.h"
 #include "comm/plans.h"
@@ -89,7 +88,7 @@ struct Communicator::Impl {
   Instant refused_since = kNever;
   bool acted = false;         // something was given to the sessions that has to leave
   bool open = false;          // the members are known
-  std::uint32_t missing = 0;  // rank 0: ranks whose kHere, later whose kDone, has not come
+  std::uint32_t missing = 0;  // rank 0: ranks whose kDone has not come, its own included
   bool done_sent = false;
   bool all_done = false;
   std::uint32_t farewells = 0;  // rank 0: members that have let go
@@ -97,7 +96,7 @@ struct Communicator::Impl {
   Error without_reason{Fault::kBug, ""};
 
   Placement placement;
-  std::optional<Neighbours> neighbours;
+  std::optional<Gathering> gathering;
   Board* board = nullptr;  // where all ranks share memory
   std::optional<Agreement> agreement;
   std::optional<NicWatch> watch;
@@ -141,61 +140,24 @@ struct Communicator::Impl {
     plans.set_healthy(cluster_of(placement, all_healthy(placement), config.fabric, config.costs));
     agreement.emplace(rank, size, placement);
     watch.emplace(placement.nics);
-    neighbours.emplace(engine.roster(key), rank);
+    gathering.emplace(engine.roster(key), rank, config.shared_memory, env.random.next());
     const std::size_t longest =
-        std::max(64 + placement.nic_rate.size() * sizeof(Permille), neighbours->letter_bytes_max());
+        std::max(64 + placement.nic_rate.size() * sizeof(Permille), gathering->letter_bytes_max());
     const Status status = mailbox.open(engine.roster(key), longest);
     if (!status) return give_up(status.error());
-    if (config.shared_memory) neighbours->offer(env.random.next());
-    missing = size - 1;
-    if (rank != 0) return post(0, letter(Letter::kHere, [&](Writer& out) { neighbours->put_offer(out); }));
-    if (missing == 0) all_here();
+    step_gathering();
   }
 
-  // ---- rank 0, as the others report ----
-  void all_here() {
-    const Bytes go = letter(Letter::kGo, [&](Writer& out) { neighbours->put_offers(out); });
-    post_all(go);
-    if (!neighbours->any()) return become_ready();
-    missing = size - 1;
-  }
-
-  void all_mapped() {
-    const Bytes start = letter(Letter::kStart, [&](Writer& out) { neighbours->put_verdicts(out); });
-    post_all(start);
-    on_start(ByteView(start).subspan(1));
-  }
-
-  // ---- every rank ----
-  void on_go(ByteView bytes) {
-    if (!neighbours->any()) return become_ready();
-    Reader in(bytes);
-    if (config.shared_memory) {
-      if (const Status mapped = neighbours->map(in); !mapped)
-        log(LogLevel::kInfo, fmt::format("Rank {} uses no shared memory: {}", rank, mapped.error().what));
-    }
-    post(0, letter(Letter::kMapped, [&](Writer& out) { neighbours->put_mapped(out); }));
-  }
-
-  void on_start(ByteView bytes) {
-    Reader in(bytes);
-    neighbours->settle(in);
-    board = neighbours->board();
-    if (neighbours->alley() != nullptr) mailbox.share(*neighbours->alley());
-    become_ready();
-  }
-
-  void become_ready() {
-    missing = size;  // rank 0: of kDone, its own included
-    if (state == CommState::kJoining) state = CommState::kReady;
-  }
-
-  template <class Put>
-  static Bytes letter(Letter kind, Put&& put) {
-    Bytes bytes{static_cast<std::byte>(kind)};
-    Writer out(bytes);
-    put(out);
-    return bytes;
+  void step_gathering() {
+    for (Gathering::Out& out : gathering->take_out()) post(out.to, std::move(out.bytes));
+    if (!gathering->over() || state != CommState::kJoining) return;
+    if (!gathering->why_not_shared().empty())
+      log(LogLevel::kInfo, fmt::format("Rank {} uses no shared memory: {}", rank, gathering->why_not_shared()));
+    Neighbours& neighbours = gathering->neighbours();
+    board = neighbours.board();
+    if (neighbours.alley() != nullptr) mailbox.share(*neighbours.alley());
+    missing = size;
+    state = CommState::kReady;
   }
 
   void post(std::uint32_t to, Letter letter) { post(to, Bytes{static_cast<std::byte>(letter)}); }
@@ -214,22 +176,14 @@ struct Communicator::Impl {
         give_up({Fault::kBug, mailbox.name_of(from) + " sent a letter that can not be read."});
       return;
     }
-    const ByteView content = bytes.subspan(1);
-    Reader in(content);
-    switch (static_cast<Letter>(bytes[0])) {
+    switch (const auto kind = static_cast<Letter>(bytes[0])) {
       case Letter::kHere:
-        if (!neighbours->take_offer(from, in))
-          return give_up({Fault::kBug, mailbox.name_of(from) + " sent a letter that can not be read."});
-        if (--missing == 0) all_here();
-        return;
       case Letter::kGo:
-        return on_go(content);
       case Letter::kMapped:
-        neighbours->take_mapped(from, in);
-        if (--missing == 0) all_mapped();
-        return;
       case Letter::kStart:
-        return on_start(content);
+        if (!gathering->on_letter(from, kind, bytes.subspan(1)))
+          return give_up({Fault::kBug, mailbox.name_of(from) + " sent a letter that can not be read."});
+        return step_gathering();
       case Letter::kDone:
         return count_done();
       case Letter::kAllDone:
@@ -581,7 +535,7 @@ void Communicator::hurry(Instant now, const std::function<void(int)>& relax) {
   impl_->hurry(now, relax);
 }
 std::uint32_t Communicator::ranks_here() const {
-  const std::size_t beside = impl_->neighbours ? impl_->neighbours->here().size() : 0;
+  const std::size_t beside = impl_->gathering ? impl_->gathering->neighbours().here().size() : 0;
   return std::max(1U, static_cast<std::uint32_t>(beside));
 }
 void Communicator::on_completion(ProcessId peer, const Completion& completion) {

@@ -1,17 +1,12 @@
 #pragma once
-// The ranks of a communicator that share a server, and how they come to share memory. Nobody uses it before everybody there can.
+// The ranks of a communicator that share a server, and the memory they share. Nobody uses it before everybody there can: what has to be
+// said until then travels in the letters of gathering.h, whose contents are made and read here.
 //
-//   the lowest rank of each server makes the memory
-//   any rank ── kHere(ticket, if it made some) ─▶ rank 0
-//   rank 0 ── kGo(all tickets) ─▶ all                  each maps its server's
-//   all ── kMapped(what it can do with it) ─▶ rank 0
-//   rank 0 ── kStart(what all ranks of a server can, for each) ─▶ all
-//
-// There are two things to do with it: collectives of ranks that are all on one server (board.h), and messages that are copied straight
-// out of the sender's memory (alley.h), which not every kernel allows. Where no server has two ranks, kGo ends it. Where nothing can
+// The lowest rank of each server makes the memory. There are two things to do with it: collectives of ranks that are all on one server
+// (board.h), and messages that are copied straight out of the sender's memory (alley.h), which not every kernel allows. Where nothing can
 // be shared, ranks of one server talk over its NICs like any others.
 //
-// Role       The state and the contents of these letters; the communicator sends them (words.h). Threads: the communicator's.
+// Ownership  The memory, the board and the alley. Threads: the communicator's.
 
 #include <cstdint>
 #include <optional>
@@ -35,7 +30,7 @@ class Neighbours final {
   bool all_here() const { return groups_.size() == 1 && groups_[0].ranks.size() == size_; }
   // Ranks of this server in order; empty when there is only this one.
   const std::vector<std::uint32_t>& here() const;
-  std::size_t letter_bytes_max() const { return 1 + groups_.size() * Arena::Ticket::kWireSize; }
+  std::size_t tickets_bytes() const { return groups_.size() * Arena::Ticket::kWireSize; }  // of all servers
 
   // Makes the memory where this rank leads. Without it the server does not share.
   void offer(std::uint64_t nonce);
