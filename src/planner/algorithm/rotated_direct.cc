@@ -60,10 +60,7 @@ struct Classes {
   }
 
   // Members of its own class above `server`.
-  std::uint32_t behind(std::uint32_t server) const {
-    R2CCL_ASSERT(gpus > 0, "there are classes");
-    return size(server % gpus) - server / gpus - 1;
-  }
+  std::uint32_t behind(std::uint32_t server) const { return size(server % gpus) - server / gpus - 1; }
 
   std::uint32_t empty_piece() const { return servers; }  // stands for spans without members
   std::uint32_t pieces() const { return servers + 1; }
@@ -73,14 +70,16 @@ struct Classes {
   std::uint32_t rest_span(std::uint32_t server) const { return pieces() + gpus + servers * gpus + server; }
 };
 
-Layout layout_of(const Classes& classes, const std::vector<double>& rho, std::uint32_t segments) {
+Layout layout_of(const Classes& of, const std::vector<double>& rho, std::uint32_t segments) {
+  R2CCL_ASSERT(of.gpus > 0, "there are classes");
+  const Classes classes = of;
   std::vector<double> weights(classes.pieces(), 0.0);
   for (std::uint32_t server = 0; server < classes.servers; ++server) weights[classes.piece(server)] = rho[server];
   Layout layout;
   layout.bounds = piece_bounds(weights);
   layout.segments = segments;
-  const auto run = [&](std::uint32_t first, std::uint32_t count) {
-    return count == 0 ? Span{classes.empty_piece(), 1} : Span{first, count};
+  const auto run = [empty = classes.empty_piece()](std::uint32_t first, std::uint32_t count) {
+    return count == 0 ? Span{empty, 1} : Span{first, count};
   };
   for (std::uint32_t c = 0; c < classes.gpus; ++c) layout.spans.push_back(run(classes.first_piece(c), classes.size(c)));
   for (std::uint32_t server = 0; server < classes.servers; ++server) {
