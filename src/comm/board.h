@@ -63,8 +63,8 @@ class Board final {
   static_assert(std::atomic<std::uint64_t>::is_always_lock_free, "shared between processes");
   static constexpr std::size_t kHead = 16;  // the first data of a slot share its cache line
   static_assert(sizeof(Head) == kHead);
-  static constexpr std::size_t kSlotMost = 512 << 10;
-  static constexpr std::size_t kAllSlotsMost = 8 << 20;
+  static constexpr std::size_t kSlotMost = 1024 << 10;
+  static constexpr std::size_t kAllSlotsMost = 32 << 20;
   static constexpr std::size_t kSlotLeast = 16 << 10;
 
   static std::size_t stride(std::uint32_t ranks) {
