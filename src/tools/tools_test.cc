@@ -99,9 +99,9 @@ TEST(CommandLine, BadInputExitsWith2AndOneLine) {
 }
 
 TEST(CommandLine, AWrongCommandIsNamedBesideTheRightOnes) {
-  EXPECT_EQ(
-      run({"bogus"}).err,
-      "r2ccl: there is no command 'bogus'; there are demo, run, lab, perf, plan, sim, bench-link, fuzz-net, settings\n");
+  EXPECT_EQ(run({"bogus"}).err,
+            "r2ccl: there is no command 'bogus'; there are demo, run, lab, perf, plan, sim, bench-link, fuzz-net, "
+            "settings\n");
 }
 
 // ---- plan and sim -----------------------------------------------------------------------------------------------
