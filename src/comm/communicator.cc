@@ -455,7 +455,7 @@ struct Communicator::Impl {
     }
   }
 
-  void hurry(Instant at, const std::function<void(int)>& relax) {
+  void hurry(Instant at, const std::function<bool(int)>& relax) {
     if (!board || state != CommState::kReady) return;
     now = at;
     if (running && now >= progress + kHurryMost) return;
@@ -467,8 +467,7 @@ struct Communicator::Impl {
         looks = 0;
         continue;
       }
-      if (!running || !running->on_board()) return;
-      relax(++looks);
+      if (!running || !running->on_board() || !relax(++looks)) return;
     }
   }
 
@@ -531,7 +530,7 @@ void Communicator::finish() {
 void Communicator::abort(const std::string& why) {
   impl_->give_up({Fault::kAborted, why});
 }
-void Communicator::hurry(Instant now, const std::function<void(int)>& relax) {
+void Communicator::hurry(Instant now, const std::function<bool(int)>& relax) {
   impl_->hurry(now, relax);
 }
 std::uint32_t Communicator::ranks_here() const {

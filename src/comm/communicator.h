@@ -82,9 +82,9 @@ class Communicator final : public EngineTask {
   void abort(const std::string& why);
 
   // For a caller that waits: goes on with what was submitted while only memory is waited for, without a turn of the engine. Between two
-  // looks it calls `relax` with how many there were in a row. Returns when it can not go on like this, when something is done, or
-  // when the engine should have its turn.
-  void hurry(Instant now, const std::function<void(int looks)>& relax);
+  // looks it calls `relax` with how many there were in a row, which says whether to go on. Returns when it can not go on like this, when
+  // something is done, or when the engine should have its turn.
+  void hurry(Instant now, const std::function<bool(int looks)>& relax);
   std::uint32_t ranks_here() const;  // of this communicator on this server, once joined
 
   void on_completion(ProcessId peer, const Completion& completion) override;

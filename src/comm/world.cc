@@ -55,8 +55,10 @@ struct Comm::Impl {
   // With the engine held: hurries, if the ticket needs it.
   bool done(const CallTicket& ticket) {
     if (!ticket.done) {
-      communicator->hurry(now(),
-                          [&](int looks) { relax(communicator->ranks_here() > processors_here ? INT_MAX : looks); });
+      communicator->hurry(now(), [&](int looks) {
+        relax(communicator->ranks_here() > processors_here ? INT_MAX : looks);
+        return !driver().wanted();
+      });
     }
     return ticket.done;
   }

@@ -146,12 +146,13 @@ TEST(Collective, AbortEndsEveryRank) {
       false);
 }
 
-TEST(Collective, CommunicatorsShareSessionsAndDoNotDisturbEachOther) {
+// Ten communicators of the same three ranks, from a thread each.
+void run_ten(const RanksPlan& plan) {
   constexpr int kComms = 10;
   std::array<std::promise<UniqueId>, kComms> made;
   std::array<std::shared_future<UniqueId>, kComms> ids;
   for (int i = 0; i < kComms; ++i) ids[i] = made[i].get_future();
-  run_ranks(plan_of(3, 2, {"at=50ms server=2 nic=0 kind=reset"}), [&](Comm& first, World& world) {
+  run_ranks(plan, [&](Comm& first, World& world) {
     std::vector<std::thread> threads;
     for (int i = 0; i < kComms; ++i) {
       threads.emplace_back([&, i] {
@@ -166,6 +167,16 @@ TEST(Collective, CommunicatorsShareSessionsAndDoNotDisturbEachOther) {
     for (int round = 0; round < 20; ++round) all_reduce(first, 20'000);
     for (std::thread& thread : threads) thread.join();
   });
+}
+
+TEST(Collective, CommunicatorsShareSessionsAndDoNotDisturbEachOther) {
+  run_ten(plan_of(3, 2, {"at=50ms server=2 nic=0 kind=reset"}));
+}
+
+TEST(Collective, CommunicatorsOfOneServerDoNotDisturbEachOther) {
+  RanksPlan plan = plan_of(3);
+  plan.per_server = 3;
+  run_ten(plan);
 }
 
 }  // namespace

@@ -11,7 +11,7 @@
 // application threads do. A driver that finds nothing spins for `spin` and then sleeps: on machines with fewer cores than
 // processes a spinning library starves its own peers. Where spinning does not pay it sleeps at once (spin.h).
 //
-// Threads    Everything may be called from any thread, but not from inside a body or a condition.
+// Threads    Everything but wanted() may be called from any thread, but not from inside a body or a condition.
 // Failure    A Bug thrown by the engine ends driving: it is thrown to every caller, now and later.
 
 #include <atomic>
@@ -47,6 +47,8 @@ class Driver final {
   // Runs `body` with the engine to itself (posting work, reading state), then wakes whoever drives. When nobody does, the engine
   // is stepped once, so that posted work leaves at once.
   void with_engine(const std::function<void(Engine&)>& body);
+  // For a condition that takes its time, from inside it: others wait, for the engine or for something it may bring.
+  bool wanted() const { return engine_mutex_.wanted() || !callers_.empty(); }
   // Drives, or lets the present driver drive, until `done` (called with the engine held) or the deadline. True if done.
   bool wait_until(const std::function<bool(Engine&)>& done, Instant deadline);
 
