@@ -12,6 +12,8 @@
 #include <nlohmann/json.hpp>
 #include <string>
 
+#include "base/sanitized.h"
+
 namespace r2ccl::loopback {
 namespace {
 
