@@ -33,6 +33,12 @@ Held held() {
   return {entries("/proc/self/fd"), entries("/proc/self/task")};
 }
 
+// With the first thread of a program the thread sanitizer starts one of its own, which stays.
+Held held_at_first() {
+  std::thread([] {}).join();
+  return held();
+}
+
 // The kernel lists a thread for a moment after it was joined, and connections end when the other end has heard: looked at until
 // there is no more than `wanted`, at most some seconds.
 Held settle(const Held& wanted) {
@@ -87,8 +93,7 @@ RanksPlan plan_with(std::vector<std::string> faults) {
 }
 
 TEST(Resources, AreBackWhenTheWorldIsGone) {
-  std::thread([] {}).join();  // with the first thread the thread sanitizer starts one of its own, which stays
-  const Held before = held();
+  const Held before = held_at_first();
   for (const End end : kEnds) {
     for (const auto& faults : {std::vector<std::string>{}, {"at=0ms server=1 nic=1 kind=flap:20ms"}}) {
       std::latch used(3);
@@ -113,7 +118,7 @@ TEST(Resources, DoNotGrowWithTheNumberOfCommunicators) {
   for (auto& promise : made) ids.emplace_back(promise.get_future());
   Held early;
   Held late;
-  const Held before = held();
+  const Held before = held_at_first();
   run_ranks(plan_with({}), [&](Comm& first, World& world) {
     for (int round = 0; round < kRounds; ++round) {
       if (first.rank() == 0) made[round].set_value(world.make_id().value());
