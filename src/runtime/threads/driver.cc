@@ -32,6 +32,7 @@ Driver::Driver(Engine& engine, Clock& clock, Waiter& waiter, const DriverConfig&
       clock_(clock),
       waiter_(waiter),
       config_(config),
+      last_stepped_(clock.now()),
       last_driven_((clock.now() - config.resume).time_since_epoch().count()) {}
 
 Driver::~Driver() {
@@ -69,7 +70,13 @@ void Driver::with_engine(const std::function<void(Engine&)>& body) {
 bool Driver::wait_until(const std::function<bool(Engine&)>& done, Instant deadline) {
   Hold hold(engine_mutex_);
   if (broken_) std::rethrow_exception(broken_);
-  if (done(engine_)) return true;
+  if (done(engine_)) {
+    // Callers whose waits are over at once keep the progress thread parked like others, so they do its work now and then.
+    const Instant now = clock_.now();
+    if (!caller_drives_ && now >= last_stepped_ + kStepEvery) step_engine(now);
+    last_driven_ = now.time_since_epoch().count();
+    return true;
+  }
   if (caller_drives_) {
     const Outcome outcome = let_drive(hold, done, deadline);
     if (outcome != Outcome::kDrive) return outcome == Outcome::kDone;
@@ -198,6 +205,7 @@ void Driver::park() {
 
 Turn Driver::step_engine(Instant now) {
   if (broken_) std::rethrow_exception(broken_);
+  last_stepped_ = now;
   Turn turn;
   guarded([&] { turn = engine_.step(now); });
   return turn;

@@ -57,6 +57,7 @@ class Driver final {
   using Condition = std::function<bool(Engine&)>;
   struct Caller;
   class Driving;
+  static constexpr Duration kStepEvery = 1ms;
   enum class Outcome : std::uint8_t { kWaiting, kDone, kLate, kDrive };  // of a caller while another one drives
 
   void progress_loop();
@@ -91,6 +92,7 @@ class Driver final {
   std::deque<Caller*> callers_;   // waiting while another caller drives
   std::exception_ptr broken_;
   SpinChoice spin_;  // under engine_mutex_
+  Instant last_stepped_{};
 
   // Written with the engine held; read by the parked progress thread without it.
   std::atomic<bool> caller_drives_ = false;
