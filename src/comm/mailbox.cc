@@ -69,9 +69,20 @@ Status Mailbox::refused(std::uint32_t other, const Error& error) const {
   return fail(Fault::kAborted, fmt::format("{} has ended the communicator.", name_of(other)));
 }
 
+namespace {
+
+// Neighbours copy with the processor.
+std::byte* host_memory(const MemoryRef& memory) {
+  std::byte* const start = memory.region->host();
+  R2CCL_ASSERT(start != nullptr || memory.length == 0, "memory between neighbours is the host's");
+  return start + memory.offset;
+}
+
+}  // namespace
+
 Status Mailbox::send(std::uint32_t to, StreamId stream, MemoryRef memory, std::uint64_t tag, std::uint64_t token) {
   if (beside(to)) {
-    alley_->send(to, stream.value, memory.region->host() + memory.offset, memory.length, tag, token);
+    alley_->send(to, stream.value, host_memory(memory), memory.length, tag, token);
     return {};
   }
   const auto sent = session_with(to).send(group_, stream, memory, tag, token);
@@ -80,7 +91,7 @@ Status Mailbox::send(std::uint32_t to, StreamId stream, MemoryRef memory, std::u
 
 Status Mailbox::receive(std::uint32_t from, StreamId stream, MemoryRef memory, std::uint64_t tag, std::uint64_t token) {
   if (beside(from)) {
-    alley_->receive(from, stream.value, memory.region->host() + memory.offset, memory.length, token);
+    alley_->receive(from, stream.value, host_memory(memory), memory.length, token);
     return {};
   }
   const auto posted = session_with(from).receive(group_, stream, memory, tag, token);

@@ -8,12 +8,12 @@
 #include <string>
 #include <vector>
 
+#include "base/fd.h"
 #include "base/id.h"
 #include "base/result.h"
 #include "lab/fault_clock.h"
 #include "lab/lab_plan.h"
 #include "lab/netlink.h"
-#include "transport/tcp/socket.h"
 
 namespace r2ccl::lab {
 

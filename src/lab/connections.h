@@ -5,8 +5,8 @@
 #include <string>
 
 #include "base/address.h"
+#include "base/fd.h"
 #include "base/result.h"
-#include "transport/tcp/socket.h"
 
 namespace r2ccl::lab {
 

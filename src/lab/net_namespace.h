@@ -7,9 +7,9 @@
 #include <string>
 #include <vector>
 
+#include "base/fd.h"
 #include "base/result.h"
 #include "base/time.h"
-#include "transport/tcp/socket.h"
 
 namespace r2ccl::lab {
 

@@ -10,10 +10,10 @@
 #include <vector>
 
 #include "base/address.h"
+#include "base/fd.h"
 #include "base/result.h"
 #include "base/time.h"
 #include "lab/lab_plan.h"
-#include "transport/tcp/socket.h"
 
 struct nl_sock;
 

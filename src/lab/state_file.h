@@ -7,10 +7,10 @@
 #include <utility>
 #include <vector>
 
+#include "base/fd.h"
 #include "base/result.h"
 #include "base/time.h"
 #include "lab/lab_plan.h"
-#include "transport/tcp/socket.h"
 
 namespace r2ccl::lab {
 

@@ -18,13 +18,13 @@
 
 #include "lab/cluster.h"
 #include "lab/net_namespace.h"
+#include "tools/become.h"
 #include "tools/lab_faults.h"
 #include "tools/run_children.h"
 
 namespace r2ccl::tools {
 namespace {
 
-constexpr int kExitNoProgram = 127;  // as shells say it
 constexpr Duration kKeeperMax = 60s;
 constexpr int kEndSignals[] = {SIGINT, SIGTERM, SIGHUP};
 
@@ -146,16 +146,7 @@ Error become_in_lab(const lab::LabPlan& plan, std::uint64_t server, const std::v
   const auto name_space = lab::open_namespace(lab::server_namespace(plan, server));
   if (!name_space) return name_space.error();
   if (const Status moved = lab::move_into(*name_space); !moved) return moved.error();
-  for (const std::string& line : environment) {
-    const auto equals = line.find('=');
-    // NOLINTNEXTLINE(concurrency-mt-unsafe): a process about to become another one has no other thread.
-    ::setenv(line.substr(0, equals).c_str(), line.substr(equals + 1).c_str(), 1);
-  }
-  std::vector<char*> words;
-  for (const std::string& word : program) words.push_back(const_cast<char*>(word.c_str()));
-  words.push_back(nullptr);
-  ::execvp(words[0], words.data());
-  return {Fault::kMisuse, fmt::format("'{}' can not be started: {}", program[0], reason())};
+  return become(program, environment);
 }
 
 Status remove_lab(const lab::LabPlan& plan, lab::StateFile& file) {

@@ -37,13 +37,7 @@ const std::string& tool_path() {
 }
 
 Ran tool(const std::string& arguments) {
-  Ran ran;
-  std::FILE* pipe = ::popen(fmt::format("{} {}", tool_path(), arguments).c_str(), "r");
-  if (pipe == nullptr) return ran;
-  std::array<char, 4096> bytes{};
-  while (const std::size_t count = std::fread(bytes.data(), 1, bytes.size(), pipe)) ran.out.append(bytes.data(), count);
-  ran.status = status_of(::pclose(pipe));
-  return ran;
+  return shell(fmt::format("{} {}", tool_path(), arguments));
 }
 
 std::vector<std::string> traces(const std::string& lab) {

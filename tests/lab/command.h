@@ -7,15 +7,13 @@
 #include <string>
 #include <vector>
 
+#include "tests/shell.h"
+
 namespace r2ccl::lab_tests {
 
 // `r2ccl`, which is built beside the tests.
 const std::string& tool_path();
 
-struct Ran {
-  int status = -1;
-  std::string out;
-};
 // Runs `r2ccl ARGUMENTS` in a shell; stderr is part of `out` when the arguments say so (2>&1).
 Ran tool(const std::string& arguments);
 

@@ -170,6 +170,14 @@ void wait_for_the_end(const Rank& rank) {
   rank.tell(fmt::format("{} {}", int(state), rank.nccl.ncclGetLastError(rank.comm)));
 }
 
+// A collective on a stream that the other rank never joins.
+cudaStream_t begin_alone(const Rank& rank, std::vector<float>& data) {
+  cudaStream_t stream = nullptr;
+  rank.nccl.must(rank.nccl.stream_create(&stream));
+  rank.nccl.must(rank.nccl.ncclAllReduce(data.data(), data.data(), data.size(), ncclFloat, ncclSum, rank.comm, stream));
+  return stream;
+}
+
 std::string ms_since(Clock::time_point begin) {
   return Clock::now() - begin < 2s ? "soon" : fmt::format("after {} ms", (Clock::now() - begin) / 1ms);
 }
@@ -179,11 +187,8 @@ TEST(NcclRanks, AbortWithACollectivePendingEndsItHereAndThere) {
   RankProcesses ranks(job.ranks, program_of(job, [](const Rank& rank) {
                         sum_for(rank.nccl, rank.comm, 0ms);  // both are there
                         if (rank.number == 1) return wait_for_the_end(rank);
-                        cudaStream_t stream = nullptr;
-                        rank.nccl.must(rank.nccl.stream_create(&stream));
                         std::vector<float> data(1'000'000);
-                        rank.nccl.must(rank.nccl.ncclAllReduce(data.data(), data.data(), data.size(), ncclFloat,
-                                                               ncclSum, rank.comm, stream));
+                        const cudaStream_t stream = begin_alone(rank, data);
                         const auto begin = Clock::now();
                         rank.nccl.must(rank.nccl.ncclCommAbort(rank.comm));
                         const ncclResult_t waited = rank.nccl.stream_synchronize(stream);
@@ -201,11 +206,8 @@ TEST(NcclRanks, DestroyWithACollectivePendingReturnsAtOnceAndExitIsNamed) {
   RankProcesses ranks(job.ranks, program_of(job, [](const Rank& rank) {
                         sum_for(rank.nccl, rank.comm, 0ms);  // both are there
                         if (rank.number == 1) return wait_for_the_end(rank);
-                        cudaStream_t stream = nullptr;
-                        rank.nccl.must(rank.nccl.stream_create(&stream));
                         std::vector<float> data(1'000'000);
-                        rank.nccl.must(rank.nccl.ncclAllReduce(data.data(), data.data(), data.size(), ncclFloat,
-                                                               ncclSum, rank.comm, stream));
+                        begin_alone(rank, data);
                         const auto begin = Clock::now();
                         rank.nccl.must(rank.nccl.ncclCommDestroy(rank.comm));
                         rank.tell(ms_since(begin));

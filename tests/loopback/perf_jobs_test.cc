@@ -4,37 +4,18 @@
 #include <fmt/format.h>
 #include <gtest/gtest.h>
 #include <sys/socket.h>
-#include <sys/wait.h>
 #include <unistd.h>
 
-#include <array>
-#include <cstdio>
 #include <nlohmann/json.hpp>
 #include <string>
 
 #include "base/sanitized.h"
+#include "tests/shell.h"
 
 namespace r2ccl::loopback {
 namespace {
 
-struct Ran {
-  int status = -1;
-  std::string out;
-};
-
-Ran shell(const std::string& line) {
-  Ran ran;
-  std::FILE* pipe = ::popen(line.c_str(), "r");
-  if (pipe == nullptr) return ran;
-  std::array<char, 4096> bytes{};
-  while (const std::size_t count = std::fread(bytes.data(), 1, bytes.size(), pipe)) ran.out.append(bytes.data(), count);
-  const int raw = ::pclose(pipe);
-  ran.status = WIFEXITED(raw) ? WEXITSTATUS(raw) : -1;
-  return ran;
-}
-
-// The tool refuses names that it does not know.
-constexpr const char* kPerf = "env -u LONG_TESTS " R2CCL_TOOL " perf all_reduce -b 8 -e 64K -n 2 -w 1";
+constexpr const char* kPerf = R2CCL_TOOL " perf all_reduce -b 8 -e 64K -n 2 -w 1";
 
 // The launcher's own socket: torchrun's agent listens at MASTER_PORT while the ranks run.
 class Listener final {
@@ -78,7 +59,7 @@ TEST(PerfJobs, RowsShowTheNewPlanAndTheOldOneAgain) {
   if (kSanitized) GTEST_SKIP() << "A row takes longer than the fault lasts under a sanitizer.";
   // Small sizes, so that rates are not measured and no NIC is called slow because the machine is busy. Mode r2 applies only to what
   // is broken.
-  const Ran ran = shell("env -u LONG_TESTS R2CCL_MODE=r2 R2CCL_RETRY_MIN=20ms R2CCL_PROBATION_MIN=50ms " R2CCL_TOOL
+  const Ran ran = shell("R2CCL_MODE=r2 R2CCL_RETRY_MIN=20ms R2CCL_PROBATION_MIN=50ms " R2CCL_TOOL
                         " perf all_reduce -b 4096 -e 7936 -i 64 -n 25 -w 0 --servers 4 --nics 4 --json"
                         " --fault 'at=400ms server=1 nic=1 kind=down for=200ms' 2>/dev/null");
   EXPECT_EQ(ran.status, 0) << ran.out;

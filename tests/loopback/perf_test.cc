@@ -2,31 +2,18 @@
 
 #include <fmt/format.h>
 #include <gtest/gtest.h>
-#include <sys/wait.h>
 
-#include <array>
-#include <cstdio>
 #include <nlohmann/json.hpp>
 #include <set>
 #include <string>
 
+#include "tests/shell.h"
+
 namespace r2ccl::loopback {
 namespace {
 
-struct Ran {
-  int status = -1;
-  std::string out;
-};
-
 Ran tool(const std::string& arguments) {
-  Ran ran;
-  std::FILE* pipe = ::popen(fmt::format("{} {}", R2CCL_TOOL, arguments).c_str(), "r");
-  if (pipe == nullptr) return ran;
-  std::array<char, 4096> bytes{};
-  while (const std::size_t count = std::fread(bytes.data(), 1, bytes.size(), pipe)) ran.out.append(bytes.data(), count);
-  const int raw = ::pclose(pipe);
-  ran.status = WIFEXITED(raw) ? WEXITSTATUS(raw) : -1;
-  return ran;
+  return shell(fmt::format("{} {}", R2CCL_TOOL, arguments));
 }
 
 nlohmann::json figures(const std::string& arguments) {

@@ -26,22 +26,6 @@ std::byte* map_whole(int descriptor, std::size_t bytes) {
   return memory == MAP_FAILED ? nullptr : static_cast<std::byte*>(memory);
 }
 
-// Closes what it holds.
-class Descriptor final {
- public:
-  explicit Descriptor(int value) : value_(value) {}
-  ~Descriptor() {
-    if (value_ >= 0) ::close(value_);
-  }
-  Descriptor(const Descriptor&) = delete;
-  Descriptor& operator=(const Descriptor&) = delete;
-  int value() const { return value_; }
-  int release() { return std::exchange(value_, -1); }
-
- private:
-  int value_;
-};
-
 }  // namespace
 
 void Arena::Ticket::put(Writer& out) const {
@@ -61,40 +45,37 @@ Arena::Ticket Arena::Ticket::get(Reader& in) {
 }
 
 Result<Arena> Arena::make(std::size_t bytes, std::uint64_t nonce) {
-  Descriptor file(::memfd_create("r2ccl", MFD_CLOEXEC));
-  if (file.value() < 0) return failed("can not be made");
-  if (::ftruncate(file.value(), static_cast<off_t>(bytes + kPage)) != 0) return failed("can not grow");
-  std::byte* const memory = map_whole(file.value(), bytes);
+  Fd file(::memfd_create("r2ccl", MFD_CLOEXEC));
+  if (!file) return failed("can not be made");
+  if (::ftruncate(file.get(), static_cast<off_t>(bytes + kPage)) != 0) return failed("can not grow");
+  std::byte* const memory = map_whole(file.get(), bytes);
   if (memory == nullptr) return failed("can not be mapped");
   std::memcpy(memory, &nonce, sizeof nonce);
-  const Ticket ticket{this_process(), static_cast<std::uint32_t>(file.value()), bytes, nonce};
-  return Arena(memory, file.release(), ticket);
+  const Ticket ticket{this_process(), static_cast<std::uint32_t>(file.get()), bytes, nonce};
+  return Arena(memory, std::move(file), ticket);
 }
 
 Result<Arena> Arena::map(const Ticket& ticket) {
   const std::string path = fmt::format("/proc/{}/fd/{}", ticket.process, ticket.descriptor);
-  const Descriptor file(::open(path.c_str(), O_RDWR | O_CLOEXEC));
-  if (file.value() < 0) return failed(fmt::format("of process {} can not be opened", ticket.process));
+  const Fd file(::open(path.c_str(), O_RDWR | O_CLOEXEC));
+  if (!file) return failed(fmt::format("of process {} can not be opened", ticket.process));
   struct stat about{};
-  if (::fstat(file.value(), &about) != 0) return failed("can not be looked at");
+  if (::fstat(file.get(), &about) != 0) return failed("can not be looked at");
   const bool fits = S_ISREG(about.st_mode) && ticket.bytes < SIZE_MAX / 4 &&
                     static_cast<std::uint64_t>(about.st_size) == ticket.bytes + kPage;
   if (!fits) return fail(Fault::kPathDown, fmt::format("{} is not the shared memory that was offered.", path));
-  std::byte* const memory = map_whole(file.value(), ticket.bytes);
+  std::byte* const memory = map_whole(file.get(), ticket.bytes);
   if (memory == nullptr) return failed("can not be mapped");
-  Arena arena(memory, -1, ticket);
+  Arena arena(memory, Fd(), ticket);
   if (std::memcmp(memory, &ticket.nonce, sizeof ticket.nonce) != 0)
     return fail(Fault::kPathDown, fmt::format("{} is not the shared memory that was offered.", path));
   return arena;
 }
 
 Arena::Arena(Arena&& other) noexcept
-    : memory_(std::exchange(other.memory_, nullptr)),
-      descriptor_(std::exchange(other.descriptor_, -1)),
-      ticket_(other.ticket_) {}
+    : memory_(std::exchange(other.memory_, nullptr)), file_(std::move(other.file_)), ticket_(other.ticket_) {}
 
 Arena::~Arena() {
-  seal();
   if (memory_ != nullptr) ::munmap(memory_, ticket_.bytes + kPage);
 }
 
@@ -104,10 +85,6 @@ std::uint32_t Arena::this_process() {
 
 std::byte* Arena::data() const {
   return memory_ + kPage;
-}
-
-void Arena::seal() {
-  if (descriptor_ >= 0) ::close(std::exchange(descriptor_, -1));
 }
 
 }  // namespace r2ccl

@@ -10,8 +10,10 @@
 
 #include <cstddef>
 #include <cstdint>
+#include <utility>
 
 #include "base/bytes.h"
+#include "base/fd.h"
 #include "base/result.h"
 
 namespace r2ccl {
@@ -44,14 +46,13 @@ class Arena final {
   static std::uint32_t this_process();  // as tickets name it
   std::byte* data() const;              // aligned to a page
   const Ticket& ticket() const { return ticket_; }
-  void seal();  // nobody maps it any more
+  void seal() { file_.reset(); }  // nobody maps it any more
 
  private:
-  Arena(std::byte* memory, int descriptor, const Ticket& ticket)
-      : memory_(memory), descriptor_(descriptor), ticket_(ticket) {}
+  Arena(std::byte* memory, Fd file, const Ticket& ticket) : memory_(memory), file_(std::move(file)), ticket_(ticket) {}
 
   std::byte* memory_;
-  int descriptor_;  // -1: not the maker's, or sealed
+  Fd file_;  // none: not the maker's, or sealed
   Ticket ticket_;
 };
 

@@ -3,6 +3,7 @@
 #include <sys/uio.h>
 
 #include <algorithm>
+#include <bit>
 
 namespace r2ccl {
 
@@ -10,7 +11,7 @@ bool remote_read(std::uint32_t process, std::uint64_t address, std::byte* to, st
   constexpr std::size_t kMost = 1 << 30;  // of one call
   while (bytes > 0) {
     const iovec here{to, std::min(bytes, kMost)};
-    const iovec there{reinterpret_cast<void*>(address), here.iov_len};
+    const iovec there{std::bit_cast<void*>(address), here.iov_len};
     const ssize_t got = ::process_vm_readv(static_cast<pid_t>(process), &here, 1, &there, 1, 0);
     if (got <= 0) return false;
     to += got;

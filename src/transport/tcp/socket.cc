@@ -36,11 +36,6 @@ Address query_address(int fd, AddressQuery query) {
 
 }  // namespace
 
-void Fd::reset() {
-  if (fd_ >= 0) ::close(fd_);
-  fd_ = -1;
-}
-
 SocketAddress to_socket_address(const Address& address, const std::string& device) {
   SocketAddress out;
   if (address.is_v4()) {

@@ -8,6 +8,7 @@
 #include <utility>
 
 #include "base/address.h"
+#include "base/fd.h"
 #include "base/result.h"
 #include "base/time.h"
 #include "topology/nic.h"
@@ -24,29 +25,6 @@ struct TcpConfig {
   // than the silence after which a path becomes suspect: measured, a stopped reader acknowledged its last segments 42
   // ms late.
   Duration ack_delay_max = 5ms;
-};
-
-// Owns a descriptor.
-class Fd final {
- public:
-  Fd() = default;
-  explicit Fd(int fd) : fd_(fd) {}
-  Fd(Fd&& other) noexcept : fd_(std::exchange(other.fd_, -1)) {}
-  Fd& operator=(Fd&& other) noexcept {
-    if (this != &other) {
-      reset();
-      fd_ = std::exchange(other.fd_, -1);
-    }
-    return *this;
-  }
-  ~Fd() { reset(); }
-
-  int get() const { return fd_; }
-  explicit operator bool() const { return fd_ >= 0; }
-  void reset();
-
- private:
-  int fd_ = -1;
 };
 
 struct SocketAddress {
