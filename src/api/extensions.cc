@@ -72,7 +72,7 @@ namespace {
 ncclResult_t set_drained(const char* name, ncclComm_t comm, std::uint32_t nic, bool on) {
   return with_member(name, comm, [&](Member& member) -> Outcome {
     const auto nics = member.comm()->nics();
-    const auto known = std::ranges::find(nics, nic, [](const r2ccl::Comm::NicView& view) { return view.id.value; });
+    const auto known = std::ranges::find(nics, nic, [](const r2ccl::NicView& view) { return view.id.value; });
     if (known == nics.end()) return invalid_argument(fmt::format("{}: there is no NIC {}", name, nic));
     member.comm()->drain(known->id, on);
     return {};

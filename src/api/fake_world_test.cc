@@ -205,7 +205,7 @@ void Comm::drain(NicId, bool on) {
   const std::lock_guard lock(mutex);
   nic_state = on ? "drained" : "up";
 }
-std::vector<Comm::NicView> Comm::nics() {
+std::vector<NicView> Comm::nics() {
   const std::lock_guard lock(mutex);
   return {{NicId{0}, "eth0", nic_state, 1e9}};
 }

@@ -20,7 +20,7 @@ r2cclNicState_t to_nic_state(std::string_view state) {
 
 }  // namespace
 
-r2cclNicInfo_t to_nic_info(const Comm::NicView& nic) {
+r2cclNicInfo_t to_nic_info(const NicView& nic) {
   r2cclNicInfo_t info = R2CCL_NIC_INFO_INITIALIZER;
   info.id = nic.id.value;
   info.state = to_nic_state(nic.state);

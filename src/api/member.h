@@ -112,13 +112,13 @@ class Member final {
   std::uint64_t calls_ = 0;
   std::uint64_t bytes_ = 0;
   std::uint64_t failures_ = 0;
-  std::vector<Comm::NicView> nics_;
+  std::vector<NicView> nics_;
   r2cclFailoverCallback_t callback_ = nullptr;
   void* context_ = nullptr;
 };
 using MemberPtr = std::shared_ptr<Member>;
 
-r2cclNicInfo_t to_nic_info(const Comm::NicView& nic);
+r2cclNicInfo_t to_nic_info(const NicView& nic);
 
 // ---- the table
 ncclComm_t add_member(MemberPtr member);

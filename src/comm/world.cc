@@ -8,7 +8,9 @@
 #include <mutex>
 #include <utility>
 
+#include "comm/nic_views.h"
 #include "comm/plans.h"
+#include "comm/stats.h"
 #include "device/cpu/cpu_device.h"
 #include "env/secret.h"
 #include "runtime/threads/process.h"
@@ -22,6 +24,12 @@ Secret secret_of(const std::string& text) {
   return keyed_proof(Secret{}, std::as_bytes(std::span(text)));
 }
 
+// Its communicators go before it does, and they before the engine.
+struct Endpoint {
+  std::unique_ptr<Process> process;
+  StatsWriter stats;
+};
+
 }  // namespace
 
 // What communicators of a process share; it goes with the last of them.
@@ -31,15 +39,16 @@ struct World::Impl {
   const Settings settings;
   const CpuDevice device;
   std::mutex mutex;  // guards what follows
-  std::vector<std::shared_ptr<Process>> endpoints;
+  std::vector<std::shared_ptr<Endpoint>> endpoints;
   std::map<Secret, std::uint32_t> local_ranks;  // that joined so far, by job
 
-  Result<std::shared_ptr<Process>> endpoint(std::size_t number) {
+  Result<std::shared_ptr<Endpoint>> endpoint(std::size_t number) {
     const std::lock_guard lock(mutex);
     while (endpoints.size() <= number) {
       auto made = Process::create(settings, {});
       if (!made) return std::unexpected(made.error());
-      endpoints.push_back(std::move(*made));
+      Log& log = (*made)->log();
+      endpoints.push_back(std::make_shared<Endpoint>(std::move(*made), StatsWriter(settings, endpoints.size(), log)));
     }
     return endpoints[number];
   }
@@ -47,11 +56,19 @@ struct World::Impl {
 
 struct Comm::Impl {
   std::shared_ptr<World::Impl> world;
-  std::shared_ptr<Process> process;
+  std::shared_ptr<Endpoint> endpoint;
   std::unique_ptr<Communicator> communicator;  // touched with the engine held only
 
-  Driver& driver() { return process->driver(); }
-  Instant now() { return process->clock().now(); }
+  Process& process() { return *endpoint->process; }
+  Driver& driver() { return process().driver(); }
+  Instant now() { return process().clock().now(); }
+  void on_progress(Engine& engine, const Reached& reached, Instant now) {
+    endpoint->stats.on_progress(reached, now, engine, process().telemetry(), *communicator);
+    if (FaultProvider* const faults = process().faults()) {
+      faults->on_operation(reached.operation, now);
+      faults->on_bytes_moved(reached.share_ppm, now);
+    }
+  }
   // With the engine held: hurries, if the ticket needs it.
   bool done(const CallTicket& ticket) {
     if (!ticket.done) {
@@ -159,24 +176,9 @@ void Comm::abort(const std::string& why) {
   impl_->driver().with_engine([&](Engine&) { impl_->communicator->abort(why); });
 }
 
-std::vector<Comm::NicView> Comm::nics() {
+std::vector<NicView> Comm::nics() {
   std::vector<NicView> views;
-  impl_->driver().with_engine([&](Engine& engine) {
-    for (const ProcessInfo::Port& port : engine.self().ports) {
-      NicView view{port.nic, port.name, "idle", 0};
-      for (const ProcessInfo& other : engine.roster()) {
-        const Session* session = engine.find_session(other.process);
-        if (session == nullptr) continue;
-        for (const PathView& path : session->paths()) {
-          if (path.nic_here != port.nic) continue;
-          if (view.state == "idle" || path.state == PathState::kUp)
-            view.state = path.state == PathState::kClosed ? "down" : to_text(path.state);
-          view.rate_bytes_s = std::max(view.rate_bytes_s, path.rate_bytes_s);
-        }
-      }
-      views.push_back(std::move(view));
-    }
-  });
+  impl_->driver().with_engine([&](Engine& engine) { views = nic_views(engine); });
   return views;
 }
 
@@ -186,7 +188,7 @@ void Comm::drain(NicId nic, bool on) {
 }
 
 void Comm::inspect(const std::function<void(const Engine&, Telemetry&)>& look) {
-  impl_->driver().with_engine([&](Engine& engine) { look(engine, impl_->process->telemetry()); });
+  impl_->driver().with_engine([&](Engine& engine) { look(engine, impl_->process().telemetry()); });
 }
 
 World::World(const Settings& settings) : impl_(std::make_shared<Impl>(settings)) {}
@@ -200,7 +202,7 @@ Result<UniqueId> World::make_id() {
   auto endpoint = impl_->endpoint(0);
   if (!endpoint) return std::unexpected(endpoint.error());
   Result<UniqueId> id = fail(Fault::kBug, "not asked yet");
-  (*endpoint)->driver().with_engine([&](Engine& engine) { id = engine.host(0); });
+  (*endpoint)->process->driver().with_engine([&](Engine& engine) { id = engine.host(0); });
   return id;
 }
 
@@ -212,12 +214,12 @@ Result<UniqueId> World::fixed_id(const Address& where, bool host) {
   auto endpoint = impl_->endpoint(0);
   if (!endpoint) return std::unexpected(endpoint.error());
   if (impl_->settings.secret.empty()) {
-    (*endpoint)->log().write(
+    (*endpoint)->process->log().write(
         LogLevel::kWarn,
         fmt::format("The job at {} has no secret: whoever reaches it may join. Set R2CCL_SECRET.", to_text(where)));
   }
   Result<UniqueId> hosted = fail(Fault::kBug, "not asked yet");
-  (*endpoint)->driver().with_engine([&](Engine& engine) { hosted = engine.host(0, where.port, &id.secret); });
+  (*endpoint)->process->driver().with_engine([&](Engine& engine) { hosted = engine.host(0, where.port, &id.secret); });
   return hosted ? Result<UniqueId>(id) : hosted;
 }
 
@@ -239,14 +241,11 @@ Result<std::shared_ptr<Comm>> World::join(const UniqueId& id, std::uint32_t rank
   auto endpoint = impl_->endpoint(local);
   if (!endpoint) return std::unexpected(endpoint.error());
   auto comm = std::make_unique<Comm::Impl>(impl_, *endpoint, nullptr);
-  Process& process = **endpoint;
-  if (FaultProvider* const faults = process.faults()) {
-    whole.on_progress = [faults](std::uint64_t operation, std::uint32_t share_ppm, Instant now) {
-      faults->on_operation(operation, now);
-      faults->on_bytes_moved(share_ppm, now);
-    };
-  }
+  Process& process = comm->process();
   process.driver().with_engine([&](Engine& engine) {
+    whole.on_progress = [impl = comm.get(), &engine](std::uint64_t operation, std::uint32_t share_ppm, Instant now) {
+      impl->on_progress(engine, {operation, share_ppm}, now);
+    };
     comm->communicator = std::make_unique<Communicator>(engine, Env{process.clock(), process.random(), process.log()},
                                                         impl_->device, id, rank, size, whole);
   });

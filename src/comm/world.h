@@ -18,6 +18,7 @@
 #include "base/result.h"
 #include "comm/call.h"
 #include "comm/communicator.h"
+#include "comm/nic_views.h"
 #include "control/unique_id.h"
 #include "env/settings.h"
 #include "topology/nic.h"
@@ -53,13 +54,6 @@ class Comm final {
   void abort(const std::string& why);
 
   // NICs of this server as this process sees them now.
-  struct NicView {
-    NicId id;
-    std::string name;
-    std::string
-        state;  // "up", "suspect", "fencing", "down", "opening", "probation", "drained"; "idle": no peer was met over it
-    double rate_bytes_s = 0;
-  };
   std::vector<NicView> nics();
   // Takes a NIC of this process out of use, losing nothing, and back.
   void drain(NicId nic, bool on);

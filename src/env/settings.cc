@@ -53,6 +53,8 @@ const Entry kEntries[] = {
     {"R2CCL_PROBATION_MAX", "60s", &S::probation_max, "", "longest such time, for paths that keep failing"},
     {"R2CCL_SPIN", "200us", &S::spin, "", "how long a waiting thread polls before it sleeps"},
     {"R2CCL_SHM", "on", &S::shared_memory, "", "ranks of one server exchange data through memory they share"},
+    {"R2CCL_STATS", "/dev/shm/r2ccl", &S::stats, "",
+     "directory where 'r2ccl status' finds how this process gets on; off: nowhere"},
     {"R2CCL_FABRIC", "routed", Choice{&S::fabric}, "routed|rails",
      "whether any NIC reaches any NIC, or only its own rail"},
     {"R2CCL_SERVER", "", &S::server, "", "which server this process plays, for several servers on one machine"},

@@ -43,6 +43,7 @@ struct Settings {
   Duration probation_max = 60s;
   Duration spin = 200us;
   bool shared_memory = true;
+  std::string stats = "/dev/shm/r2ccl";   // directory of the page that shows how this process gets on; "off": none
   std::string fabric = "routed";          // or "rails"
   std::optional<std::uint64_t> server;    // which server this process plays
   std::uint64_t socket_buffer_bytes = 0;  // 0 = the system's choice

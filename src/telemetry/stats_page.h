@@ -1,0 +1,76 @@
+#pragma once
+// How a process is getting on, in a file of shared memory that others may look at while it runs: `r2ccl status`, and faults of the
+// lab that wait for an operation.
+//
+//   bytes    0  magic            16  progress: operation * 2^20 + millionths of its bytes
+//            8  sequence         24  Stats, in words; torn while the sequence is odd or has changed
+//
+// Ownership  The writer makes the file and removes it; of a process that was killed, the next reader does.
+// Threads    One writer at a time, any number of readers, no waiting on either side.
+// Failure    A process that can not have a page goes on without.
+
+#include <atomic>
+#include <cstdint>
+#include <string>
+#include <utility>
+#include <vector>
+
+#include "base/result.h"
+#include "telemetry/telemetry.h"
+
+namespace r2ccl {
+
+// Plain memory: the layout that both sides share.
+struct Stats {
+  static constexpr std::size_t kNicsMax = 16;
+  struct Nic {
+    char name[24] = {};
+    char state[16] = {};
+    double rate_bytes_s = 0;  // of the fastest path over it
+  };
+  std::uint64_t process = 0;  // the system's number of it
+  std::uint64_t server = 0;
+  std::uint32_t rank = 0;
+  std::uint32_t size = 0;
+  std::uint64_t health_version = 0;
+  char algorithm[32] = {};  // of the collective that ran last
+  Counters counters{};
+  std::uint64_t nic_count = 0;
+  Nic nics[kNicsMax] = {};
+};
+
+// Where a process is: its latest collective, and how many millionths of that one's bytes have moved.
+struct Reached {
+  std::uint64_t operation = 0;
+  std::uint32_t share_ppm = 0;
+  friend auto operator<=>(const Reached&, const Reached&) = default;
+};
+
+class StatsPage final {
+ public:
+  // Makes `directory` where there is none. The name is the file's.
+  static Result<StatsPage> create(const std::string& directory, const std::string& name);
+  ~StatsPage();
+  StatsPage(StatsPage&& other) noexcept
+      : path_(std::move(other.path_)), memory_(std::exchange(other.memory_, nullptr)) {}
+  StatsPage& operator=(StatsPage&&) = delete;
+
+  void set_reached(const Reached& reached);
+  void publish(const Stats& stats);
+
+ private:
+  struct Memory;
+  friend struct StatsReader;
+  StatsPage(std::string path, Memory* memory) : path_(std::move(path)), memory_(memory) {}
+  std::string path_;
+  Memory* memory_;
+};
+
+struct StatsView {
+  Stats stats;
+  Reached reached;
+};
+// Of all processes that have a page in the directory or beneath it and live, by server and rank. What is no page is left alone.
+std::vector<StatsView> read_stats(const std::string& directory);
+
+}  // namespace r2ccl

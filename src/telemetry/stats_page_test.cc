@@ -1,0 +1,111 @@
+#include "telemetry/stats_page.h"
+
+#include <gtest/gtest.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+#include <atomic>
+#include <filesystem>
+#include <fstream>
+#include <thread>
+
+namespace r2ccl {
+namespace {
+
+namespace fs = std::filesystem;
+
+class StatsPageTest : public testing::Test {
+ protected:
+  StatsPageTest() {
+    char pattern[] = "/tmp/r2ccl-stats-XXXXXX";
+    directory_ = ::mkdtemp(pattern);
+  }
+  ~StatsPageTest() override { fs::remove_all(directory_); }
+  static Stats mine(std::uint32_t rank) {
+    Stats stats;
+    stats.process = static_cast<std::uint64_t>(::getpid());
+    stats.rank = rank;
+    return stats;
+  }
+  std::string directory_;
+};
+
+TEST_F(StatsPageTest, AReaderSeesWhatWasPublishedLast) {
+  auto page = StatsPage::create(directory_ + "/deep/er", "a");
+  ASSERT_TRUE(page) << page.error().what;
+  Stats stats = mine(3);
+  stats.counters.replayed_bytes = 77;
+  stats.nic_count = 1;
+  stats.nics[0].rate_bytes_s = 1e9;
+  page->publish(mine(9));
+  page->publish(stats);
+  page->set_reached({12, 400'000});
+  const auto views = read_stats(directory_);
+  ASSERT_EQ(views.size(), 1u);
+  EXPECT_EQ(views[0].stats.rank, 3u);
+  EXPECT_EQ(views[0].stats.counters.replayed_bytes, 77u);
+  EXPECT_EQ(views[0].stats.nics[0].rate_bytes_s, 1e9);
+  EXPECT_EQ(views[0].reached, (Reached{12, 400'000}));
+}
+
+TEST_F(StatsPageTest, ItGoesWithItsWriter) {
+  {
+    const auto page = StatsPage::create(directory_, "a");
+  }
+  EXPECT_TRUE(fs::is_empty(directory_));
+}
+
+TEST_F(StatsPageTest, ThePageOfADeadProcessIsRemovedByTheReader) {
+  const pid_t child = ::fork();
+  if (child == 0) {
+    const auto page = StatsPage::create(directory_, "dead");
+    ::_exit(page ? 0 : 1);  // no destructor
+  }
+  int status = 0;
+  ASSERT_EQ(::waitpid(child, &status, 0), child);
+  ASSERT_EQ(status, 0);
+  ASSERT_FALSE(fs::is_empty(directory_));
+  EXPECT_TRUE(read_stats(directory_).empty());
+  EXPECT_TRUE(fs::is_empty(directory_));
+}
+
+TEST_F(StatsPageTest, WhatIsNoPageIsLeftAlone) {
+  std::ofstream(directory_ + "/other") << "a text";
+  EXPECT_TRUE(read_stats(directory_).empty());
+  EXPECT_TRUE(fs::exists(directory_ + "/other"));
+  EXPECT_TRUE(read_stats(directory_ + "/nothing").empty());
+}
+
+TEST_F(StatsPageTest, ADirectoryThatCanNotBeIsOneSentence) {
+  std::ofstream(directory_ + "/file") << "x";
+  const auto page = StatsPage::create(directory_ + "/file/below", "a");
+  ASSERT_FALSE(page);
+  EXPECT_NE(page.error().what.find("/file/below"), std::string::npos);
+}
+
+TEST_F(StatsPageTest, AReaderNeverSeesHalfOfOne) {
+  auto page = StatsPage::create(directory_, "a");
+  ASSERT_TRUE(page);
+  std::atomic<bool> stop = false;
+  const auto stats_of = [](std::uint32_t round) {
+    Stats stats = mine(round);
+    stats.health_version = round;
+    stats.nic_count = round;
+    return stats;
+  };
+  page->publish(stats_of(0));
+  std::thread writer([&] {
+    for (std::uint32_t round = 1; !stop; ++round) page->publish(stats_of(round));
+  });
+  for (int i = 0; i < 2000; ++i) {
+    for (const StatsView& view : read_stats(directory_)) {
+      EXPECT_EQ(view.stats.health_version, view.stats.rank);
+      EXPECT_EQ(view.stats.nic_count, view.stats.rank);
+    }
+  }
+  stop = true;
+  writer.join();
+}
+
+}  // namespace
+}  // namespace r2ccl
