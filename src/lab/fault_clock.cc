@@ -5,7 +5,6 @@
 #include <algorithm>
 #include <utility>
 
-#include "base/assert.h"
 #include "base/units.h"
 
 namespace r2ccl::lab {
@@ -20,20 +19,25 @@ std::string to_text(const NicState& state, std::uint64_t healthy_rate_bytes_s) {
   return text.empty() ? "ok" : text;
 }
 
-Status check_starts(const std::vector<FaultSpec>& faults) {
-  for (const FaultSpec& fault : faults) {
-    if (fault.at.unit == FaultStart::Unit::kTime) continue;
-    return fail(Fault::kMisuse, fmt::format("fault '{}': the lab can not see yet how far the ranks have come; give a "
-                                            "time, or inject this fault with R2CCL_FAULT",
-                                            to_text(fault)));
-  }
-  return {};
+FaultClock::FaultClock(const std::vector<FaultSpec>& faults, const NicState& base) : base_(base) {
+  for (const FaultSpec& fault : faults)
+    entries_.push_back(
+        {.spec = fault, .next = fault.at.unit == FaultStart::Unit::kTime ? fault.at.time : Duration::max()});
 }
 
-FaultClock::FaultClock(const std::vector<FaultSpec>& faults, const NicState& base) : base_(base) {
-  for (const FaultSpec& fault : faults) {
-    R2CCL_ASSERT(fault.at.unit == FaultStart::Unit::kTime, to_text(fault));
-    entries_.push_back({.spec = fault, .next = fault.at.time});
+bool FaultClock::waits_for_ranks() const {
+  return std::ranges::any_of(entries_,
+                             [](const Entry& entry) { return entry.spec.at.unit != FaultStart::Unit::kTime; });
+}
+
+void FaultClock::on_reached(std::uint64_t operation, std::uint32_t share_ppm, Duration elapsed) {
+  for (Entry& entry : entries_) {
+    const FaultStart& at = entry.spec.at;
+    const bool there = (at.unit == FaultStart::Unit::kOperation && operation >= at.operation) ||
+                       (at.unit == FaultStart::Unit::kBytes && share_ppm >= at.share_ppm);
+    if (!there) continue;
+    entry.spec.at = {.time = elapsed};  // from now on like one that was told its time
+    entry.next = elapsed;
   }
 }
 

@@ -3,6 +3,7 @@
 //
 //   waiting ── at= ──▶ biting ── for= ──▶ over          flap: bites and lets go, `period` each, from at= to for=
 //
+// A fault that starts with an operation, or a share of its bytes, waits until on_reached() says that ranks are there.
 // Faults of one NIC add up: a pulled cable stays pulled when a slowness ends, and of several rates the lowest holds.
 
 #include <cstdint>
@@ -33,17 +34,17 @@ struct NicChange {
   std::string why;     // for people: "cable", "cable is over"; empty: not worth a word
 };
 
-// Faults that start with an operation or a share of bytes are refused: nothing here knows how far ranks have come.
-Status check_starts(const std::vector<FaultSpec>& faults);
-
 class FaultClock final {
  public:
-  // `base`: what NICs are like without these faults. Every fault must start at a time.
+  // `base`: what NICs are like without these faults.
   FaultClock(const std::vector<FaultSpec>& faults, const NicState& base);
 
   // What has changed up to `elapsed`, which never goes back; one entry per fault that bites or lets go, in their order.
   std::vector<NicChange> step(Duration elapsed);
-  // When to call it again; Duration::max() when nothing will ever change.
+  // How far the ranks have come by `elapsed`: what waited for that begins now. Share in millionths of the operation's bytes.
+  void on_reached(std::uint64_t operation, std::uint32_t share_ppm, Duration elapsed);
+  bool waits_for_ranks() const;  // some fault does
+  // When to call step() again; Duration::max() when nothing will ever change by time alone.
   Duration next() const;
 
  private:

@@ -1,12 +1,9 @@
 #include "lab/fault_clock.h"
 
-#include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
 namespace r2ccl::lab {
 namespace {
-
-using testing::HasSubstr;
 
 constexpr std::uint64_t kRate = 62'500'000;
 constexpr Duration kEnd = Duration::max();
@@ -124,16 +121,30 @@ TEST(FaultClock, ItReturnsToWhatTheNicWasLikeBefore) {
   EXPECT_EQ(one(clock, 1s), "black hole, slow 50 mbit/s");
 }
 
-TEST(FaultClock, OperationsAndBytesAreRefusedWithASentence) {
-  EXPECT_TRUE(check_starts(parse_faults("at=1s server=0 nic=0 kind=down").value()));
-  for (const char* at : {"op:12", "bytes:40%"}) {
-    const auto faults = parse_faults(std::string("server=0 nic=0 kind=down at=") + at).value();
-    const Status status = check_starts(faults);
-    ASSERT_FALSE(status);
-    EXPECT_EQ(status.error().fault, Fault::kMisuse);
-    EXPECT_THAT(status.error().what, HasSubstr(at));
-    EXPECT_THAT(status.error().what, HasSubstr("give a time"));
-  }
+TEST(FaultClock, AnOperationIsWaitedFor) {
+  FaultClock clock = clock_of("at=op:12 server=0 nic=0 kind=cable for=2s");
+  EXPECT_TRUE(clock.waits_for_ranks());
+  EXPECT_EQ(clock.next(), kEnd);
+  clock.on_reached(11, 1'000'000, 1s);
+  EXPECT_TRUE(clock.step(1s).empty());
+  clock.on_reached(13, 0, 3s);
+  EXPECT_FALSE(clock.waits_for_ranks());
+  EXPECT_EQ(one(clock, 3s), "cable out") << "also when the operation itself was missed";
+  clock.on_reached(14, 0, 4s);
+  EXPECT_TRUE(clock.step(4s).empty()) << "once";
+  EXPECT_EQ(one(clock, 5s), "ok") << "for= counts from its beginning";
+  EXPECT_EQ(clock.next(), kEnd);
+}
+
+TEST(FaultClock, AShareOfTheBytesIsWaitedFor) {
+  FaultClock clock = clock_of("at=bytes:40% server=0 nic=0 kind=flap:100ms; at=2s server=0 nic=1 kind=down");
+  clock.on_reached(3, 399'999, 500ms);
+  EXPECT_TRUE(clock.step(500ms).empty());
+  clock.on_reached(3, 400'000, 1s);
+  EXPECT_EQ(one(clock, 1s), "cable out");
+  EXPECT_EQ(clock.next(), 1100ms);
+  EXPECT_EQ(one(clock, 1100ms), "ok");
+  EXPECT_FALSE(clock.waits_for_ranks());
 }
 
 }  // namespace

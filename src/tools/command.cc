@@ -15,6 +15,8 @@
 #include "tools/run.h"
 #include "tools/settings.h"
 #include "tools/sim.h"
+#include "tools/soak.h"
+#include "tools/status.h"
 
 namespace r2ccl::tools {
 namespace {
@@ -87,8 +89,10 @@ int run_command_line(const std::vector<std::string>& arguments, const Context& c
   add_plan(app, context, chosen);
   add_sim(app, context, chosen);
   add_bench_link(app, context, chosen);
+  add_soak(app, context, chosen);
   add_fuzz_net(app, context, chosen);
   add_settings(app, context, chosen);
+  add_status(app, context, chosen);
   if (const auto sentence = unknown_command(app, arguments)) {
     context.console.error(app.get_name(), *sentence);
     return kExitUsage;

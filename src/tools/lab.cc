@@ -240,7 +240,8 @@ Result<int> exec(const ExecOptions& options, const Context&) {
   for (std::uint64_t nic = 0; nic < state->plan.nics; ++nic) nics.push_back(lab::nic_name(nic));
   const std::vector<std::string> environment{
       fmt::format("R2CCL_NICS={}", fmt::join(nics, ",")), fmt::format("R2CCL_SERVER={}", options.server),
-      fmt::format("R2CCL_FABRIC={}", state->plan.fabric == Fabric::kRails ? "rails" : "routed")};
+      fmt::format("R2CCL_FABRIC={}", state->plan.fabric == Fabric::kRails ? "rails" : "routed"),
+      "R2CCL_STATS=" + stats_directory(state->plan)};
   return std::unexpected(become_in_lab(state->plan, options.server, options.program, environment));
 }
 

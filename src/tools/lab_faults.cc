@@ -5,12 +5,14 @@
 
 #include <algorithm>
 
+#include "telemetry/stats_page.h"
 #include "tools/command.h"
 
 namespace r2ccl::tools {
 namespace {
 
 constexpr Duration kPollMax = 1h;
+constexpr Duration kLookEvery = 1ms;  // while a fault waits for the ranks to come somewhere
 
 Status make(lab::Cluster& cluster, const lab::NicChange& change, std::string& note) {
   if (const Status set = cluster.set(change.server, change.nic, change.state); !set) return set;
@@ -45,21 +47,30 @@ Result<std::vector<FaultSpec>> lab_faults(const std::vector<std::string>& texts,
     return fail(Fault::kMisuse, fmt::format("fault '{}': there are {} servers with {} NICs, counted from 0",
                                             to_text(fault), plan.servers, plan.nics));
   }
-  if (const Status timed = lab::check_starts(all); !timed) return std::unexpected(timed.error());
   return all;
 }
 
+std::string stats_directory(const lab::LabPlan& plan) {
+  return "/dev/shm/r2ccl/lab-" + plan.name;
+}
+
 bool drive_faults(lab::Cluster& cluster, lab::FaultClock& clock, int stop, Afterwards afterwards, Console& console) {
+  const std::string pages = stats_directory(cluster.plan());
   const Instant start = steady_now();
   bool all_made = true;
   for (;;) {
     const Duration elapsed = steady_now() - start;
+    const bool watching = clock.waits_for_ranks();
+    if (watching) {
+      for (const StatsView& view : read_stats(pages))
+        clock.on_reached(view.reached.operation, view.reached.share_ppm, elapsed);
+    }
     for (const lab::NicChange& change : clock.step(elapsed))
       all_made &= make_and_tell(cluster, change, elapsed, console);
     const Duration next = clock.next();
-    if (next == Duration::max() && afterwards == Afterwards::kReturn) return all_made;
+    if (next == Duration::max() && !watching && afterwards == Afterwards::kReturn) return all_made;
     // Rounded up: a fault is never early, and the loop never spins.
-    const Duration sleep = std::clamp<Duration>(next - (steady_now() - start), 0s, kPollMax);
+    const Duration sleep = std::clamp<Duration>(next - (steady_now() - start), 0s, watching ? kLookEvery : kPollMax);
     pollfd entry{.fd = stop, .events = POLLIN, .revents = 0};
     const auto ms = std::chrono::ceil<std::chrono::milliseconds>(sleep);
     if (::poll(&entry, 1, static_cast<int>(ms.count())) > 0) return all_made;

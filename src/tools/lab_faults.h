@@ -11,7 +11,10 @@
 
 namespace r2ccl::tools {
 
-// The faults of a command line, for a lab: kMisuse when one is malformed, of a NIC that there is not, or can not be timed.
+// Where ranks of this lab show how far they are (R2CCL_STATS), so that faults may wait for an operation.
+std::string stats_directory(const lab::LabPlan& plan);
+
+// The faults of a command line, for a lab: kMisuse when one is malformed, or of a NIC that there is not.
 Result<std::vector<FaultSpec>> lab_faults(const std::vector<std::string>& texts, const lab::LabPlan& plan);
 
 enum class Afterwards : std::uint8_t { kReturn, kWait };

@@ -13,6 +13,7 @@
 #include <cerrno>
 #include <cstdlib>
 #include <exception>
+#include <filesystem>
 #include <system_error>
 #include <utility>
 
@@ -138,6 +139,7 @@ std::vector<std::string> lab_environment(const LabRunOptions& options, const Run
     // Rank 0 hosts on its first NIC.
     if (line.starts_with("MASTER_ADDR=")) line = "MASTER_ADDR=" + to_text(lab::nic_address(0, 0));
   }
+  lines.push_back("R2CCL_STATS=" + stats_directory(options.lab));
   return lines;
 }
 
@@ -152,6 +154,8 @@ Error become_in_lab(const lab::LabPlan& plan, std::uint64_t server, const std::v
 Status remove_lab(const lab::LabPlan& plan, lab::StateFile& file) {
   // The file stays when something else does: then it can be tried again.
   if (const Status removed = lab::tear_down(plan); !removed) return removed;
+  std::error_code ignored;  // only pages of processes that have ended are in it
+  std::filesystem::remove_all(stats_directory(plan), ignored);
   return file.remove();
 }
 

@@ -6,98 +6,17 @@
 #include <cstring>
 #include <fstream>
 
-#include "comm/world.h"
-#include "tools/perf_data.h"
 #include "tools/perf_faults.h"
 #include "tools/perf_report.h"
+#include "tools/rank_job.h"
 
 namespace r2ccl::tools {
 namespace {
 
-constexpr std::byte kPoison{0xee};  // no value of any type that is ever sent
-
-// The communicator failed; its sentence.
-struct Failed : std::runtime_error {
-  using std::runtime_error::runtime_error;
-};
-
-void must(const Status& status) {
-  if (!status) throw Failed(status.error().what);
-}
-
-// What ranks tell each other beside the measurement, over the communicator that is measured.
-class Side final {
- public:
-  explicit Side(Comm& comm) : comm_(comm) {}
-
-  void barrier() {
-    std::int32_t one = 1;
-    reduce(&one, 1, DataType::kInt32, ReduceName::kSum);
-  }
-  std::uint64_t sum(std::uint64_t value) {
-    reduce(&value, 1, DataType::kUint64, ReduceName::kSum);
-    return value;
-  }
-  std::vector<double> mean(std::vector<double> values) {
-    reduce(values.data(), values.size(), DataType::kFloat64, ReduceName::kAvg);
-    return values;
-  }
-  std::vector<std::string> gather(const std::string& text) {
-    std::uint64_t length = text.size();
-    reduce(&length, 1, DataType::kUint64, ReduceName::kMax);
-    std::string padded = text;
-    padded.resize(length, ' ');
-    std::string all(length * comm_.size(), ' ');
-    must(comm_.run({.kind = CallKind::kAllGather,
-                    .input = padded.data(),
-                    .output = all.data(),
-                    .count = length,
-                    .type = DataType::kUint8}));
-    std::vector<std::string> texts;
-    for (std::uint32_t rank = 0; rank < comm_.size(); ++rank) texts.push_back(all.substr(rank * length, length));
-    return texts;
-  }
-
- private:
-  void reduce(void* data, std::uint64_t count, DataType type, ReduceName name) {
-    must(comm_.run({.input = data, .output = data, .count = count, .type = type, .op = {name}}));
-  }
-  Comm& comm_;
-};
-
-// Memory of a row and what is in it.
-class Buffers final {
- public:
-  void prepare(const PerfCase& one) {
-    const std::size_t size = size_of(one.type);
-    place_ = in_place_of(one);
-    input_bytes_ = one.input_count() * size;
-    output_bytes_ = one.output_count() * size;
-    grow(first_, one.in_place ? place_.memory * size : input_bytes_);
-    grow(second_, one.in_place ? 0 : output_bytes_);
-    input_ = first_.data() + (one.in_place ? place_.input * size : 0);
-    output_ = one.in_place ? first_.data() + place_.output * size : second_.data();
-  }
-  std::span<std::byte> input() { return {input_, input_bytes_}; }
-  std::span<std::byte> output() { return {output_, output_bytes_}; }
-
- private:
-  // Never null: callers may hand over empty buffers.
-  static void grow(std::vector<std::byte>& memory, std::size_t bytes) {
-    if (memory.size() < std::max<std::size_t>(bytes, 1)) memory.resize(std::max<std::size_t>(bytes, 1));
-  }
-  std::vector<std::byte> first_, second_;
-  InPlace place_;
-  std::byte* input_ = nullptr;
-  std::byte* output_ = nullptr;
-  std::size_t input_bytes_ = 0;
-  std::size_t output_bytes_ = 0;
-};
-
 class PerfRank final {
  public:
   PerfRank(const PerfOptions& options, Comm& comm, Console& console)
-      : options_(options), comm_(comm), side_(comm), console_(console) {}
+      : options_(options), comm_(comm), side_(comm), calls_(comm), console_(console) {}
 
   // Every row, in the order that all ranks share.
   void run(const PerfWork& work) {
@@ -158,60 +77,34 @@ class PerfRank final {
     PerfRow row;
     row.one = one;
     row.bytes = bytes_of(*one.collective, one.count, size_of(one.type), one.ranks);
-    buffers_.prepare(one);
+    calls_.prepare(one);
     std::vector<double> times;
     std::uint64_t wrong = 0;
     for (std::uint64_t i = 0; i < options_.warmups + options_.iterations; ++i) {
       const double time = iterate(one, data, row);
       if (i >= options_.warmups) times.push_back(time);
-      if (options_.check != 0) wrong += check(one, data);
+      if (options_.check != 0) wrong += calls_.wrong(one, data);
     }
     row.time = spread_of(side_.mean(std::move(times)));
     if (options_.check != 0) row.wrong = side_.sum(wrong);
     return row;
   }
 
-  // Microseconds between everybody being ready and this rank being done.
+  // Microseconds.
   double iterate(const PerfCase& one, PerfData& data, PerfRow& row) {
-    if (options_.check != 0) {
-      data.draw(operation_++);
-      std::ranges::fill(buffers_.output(), kPoison);
-      data.fill(buffers_.input(), one.rank);
-    }
-    const std::vector<Call> calls = calls_of(one, buffers_.input().data(), buffers_.output().data());
-    side_.barrier();
-    const Instant begin = steady_now();
-    if (calls.size() == 1) {
-      must(comm_.run(calls.front()));
-    } else {
-      const auto ticket = comm_.submit(calls);
-      if (!ticket) throw Failed(ticket.error().what);
-      must(comm_.wait(*ticket));
-    }
-    const Duration took = steady_now() - begin;
+    if (options_.check != 0) calls_.fill(one, data);
+    const Duration took = calls_.run(one);
     const PlanInUse plan = comm_.plan_in_use();
     row.algorithm = one.collective->kind == CallKind::kSend ? "send_recv" : plan.algorithm;
     row.health_version = plan.health_version;
     return to_ms(took) * 1e3;
   }
 
-  std::uint64_t check(const PerfCase& one, const PerfData& data) {
-    std::span<const std::byte> output = buffers_.output();
-    std::uint64_t wrong = 0;
-    for (const Expected& expected : expected_of(one)) {
-      const std::size_t bytes = expected.count * size_of(one.type);
-      wrong += data.count_wrong(output.first(bytes), expected);
-      output = output.subspan(bytes);
-    }
-    return wrong;
-  }
-
   const PerfOptions& options_;
   Comm& comm_;
   Side side_;
+  CheckedCalls calls_;
   Console& console_;
-  Buffers buffers_;
-  std::uint64_t operation_ = 0;
   std::vector<PerfRow> rows_;
 };
 
@@ -274,16 +167,6 @@ CommConfig config_of(const PerfOptions& options, const Settings& settings) {
   return config;
 }
 
-Result<std::shared_ptr<Comm>> join(World& world, const Launched& launch, const Address& place,
-                                   const CommConfig& config) {
-  const auto id = meet(world, launch, place);
-  if (!id) return std::unexpected(id.error());
-  auto comm = world.join(*id, launch.rank, launch.size, config);
-  if (!comm) return std::unexpected(comm.error());
-  if (const Status joined = (*comm)->wait_joined(); !joined) return std::unexpected(joined.error());
-  return comm;
-}
-
 Result<int> measure_all(const PerfOptions& options, const PerfWork& work, Comm& comm, const std::string& injected,
                         Console& console) {
   PerfRank rank(options, comm, console);
@@ -305,18 +188,12 @@ Result<int> run_perf_rank(const PerfOptions& options, const Launched& launch, co
                           Console& console) {
   const auto work = work_of(options, launch.size);
   if (!work) return std::unexpected(work.error());
-  Address place;
-  if (!launch.id && !launch.host.empty()) {
-    const auto resolved = resolve(launch.host, launch.port);
-    if (!resolved) return std::unexpected(resolved.error());
-    place = *resolved;
-  }
-  World world(settings_for(launch, settings, place));
-  const auto comm = join(world, launch, place, config_of(options, settings));
-  if (!comm) return std::unexpected(comm.error());
+  const auto job = join_job(launch, settings, config_of(options, settings));
+  if (!job) return std::unexpected(job.error());
+  Comm& comm = *job->comm;
   try {
-    const Result<int> status = measure_all(options, *work, **comm, settings.fault, console);
-    if (const Status ended = (*comm)->finalize(); !ended) return std::unexpected(ended.error());
+    const Result<int> status = measure_all(options, *work, comm, settings.fault, console);
+    if (const Status ended = comm.finalize(); !ended) return std::unexpected(ended.error());
     return status;
   } catch (const Failed& failed) {
     return fail(Fault::kPeerDown, failed.what());

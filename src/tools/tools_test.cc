@@ -100,8 +100,8 @@ TEST(CommandLine, BadInputExitsWith2AndOneLine) {
 
 TEST(CommandLine, AWrongCommandIsNamedBesideTheRightOnes) {
   EXPECT_EQ(run({"bogus"}).err,
-            "r2ccl: there is no command 'bogus'; there are demo, run, lab, perf, plan, sim, bench-link, fuzz-net, "
-            "settings\n");
+            "r2ccl: there is no command 'bogus'; there are demo, run, lab, perf, plan, sim, bench-link, soak, "
+            "fuzz-net, settings, status\n");
 }
 
 // ---- plan and sim -----------------------------------------------------------------------------------------------

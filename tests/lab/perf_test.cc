@@ -63,6 +63,18 @@ TEST(LabPerf, ACablePulledInTheMiddleIsSurvived) {
   EXPECT_EQ(measured.figures["faults"][0]["verdict"], "NIC");
 }
 
+// Nobody knows when: 40 rounds of 4 MiB, and each begins where the ranks say it does.
+TEST(LabPerf, FaultsWaitForOperationsAndBytes) {
+  for (const char* at : {"op:25", "bytes:60%"}) {
+    const Measured measured =
+        perf(fmt::format("--servers 2 --nics 2 --rate 500mbit --fault 'at={} server=0 nic=1 kind=cable'", at),
+             "-b 4M -e 4M -n 20 -w 0");
+    EXPECT_THAT(measured.errors, testing::HasSubstr("server 0 nic 1: cable")) << at;
+    ASSERT_EQ(measured.figures["rows"].size(), 2u);
+    EXPECT_EQ(measured.figures["faults"].size(), 1u) << at << measured.figures.dump(2);
+  }
+}
+
 TEST(LabPerf, EveryOtherFaultIsSurvivedToo) {
   for (const char* kind : {"down", "blackhole", "reset", "slow:50mbit", "flap:50ms"}) {
     const Measured measured =

@@ -1,0 +1,10 @@
+#pragma once
+// Random collectives under random faults, every element checked: `r2ccl soak`.
+
+#include "tools/command.h"
+
+namespace r2ccl::tools {
+
+void add_soak(CLI::App& app, const Context& context, Action& chosen);
+
+}  // namespace r2ccl::tools

@@ -1,0 +1,10 @@
+#pragma once
+// How the running processes of this machine get on: `r2ccl status`.
+
+#include "tools/command.h"
+
+namespace r2ccl::tools {
+
+void add_status(CLI::App& app, const Context& context, Action& chosen);
+
+}  // namespace r2ccl::tools
