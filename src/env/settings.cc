@@ -57,6 +57,8 @@ const Entry kEntries[] = {
      "directory where 'r2ccl status' finds how this process gets on; off: nowhere"},
     {"R2CCL_FABRIC", "routed", Choice{&S::fabric}, "routed|rails",
      "whether any NIC reaches any NIC, or only its own rail"},
+    {"R2CCL_NET_DEVICES", "pooled", Choice{&S::net_devices}, "pooled|per-nic",
+     "what NCCL sees through the net plugin: one device with the speed of all NICs, or one per NIC"},
     {"R2CCL_SERVER", "", &S::server, "", "which server this process plays, for several servers on one machine"},
     {"R2CCL_SOCKET_BUFFER", "0", &S::socket_buffer_bytes, "",
      "kernel buffer of each connection; 0: the system's choice"},

@@ -45,6 +45,7 @@ struct Settings {
   bool shared_memory = true;
   std::string stats = "/dev/shm/r2ccl";   // directory of the page that shows how this process gets on; "off": none
   std::string fabric = "routed";          // or "rails"
+  std::string net_devices = "pooled";     // or "per-nic": what NCCL sees through the net plugin
   std::optional<std::uint64_t> server;    // which server this process plays
   std::uint64_t socket_buffer_bytes = 0;  // 0 = the system's choice
   std::string mode = "auto";              // how plans answer failures; comm/plans.h

@@ -98,6 +98,12 @@ TEST(Settings, TheModeHasAnOlderNameThatGivesWay) {
             "R2CCL_MODE: 'fast' is none of off|repair|balance|r2|optcc|direct|trees|auto");
 }
 
+TEST(Settings, DevicesOfTheNetPluginAreOneOfTwoKinds) {
+  EXPECT_EQ(parse({})->net_devices, "pooled");
+  EXPECT_EQ(parse({"R2CCL_NET_DEVICES=per-nic"})->net_devices, "per-nic");
+  EXPECT_EQ(error_of({"R2CCL_NET_DEVICES=all"}), "R2CCL_NET_DEVICES: 'all' is none of pooled|per-nic");
+}
+
 TEST(Settings, ThePlaceInTheJobIsRead) {
   const Settings settings =
       parse({"R2CCL_RANK=3", "R2CCL_SIZE=4", "R2CCL_LOCAL_RANK=1", "R2CCL_ALGO=ring", "NCCL_COMM_ID=10.0.0.1:5000"})

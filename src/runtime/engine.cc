@@ -256,9 +256,16 @@ struct Engine::Impl final : HealthNoticeSender {
         if (task != tasks.end()) task->second->on_completion(peer, completion);
       }
     }
+    const EngineTask* last = nullptr;
     for (auto it = tasks.begin(); it != tasks.end();) {
-      EngineTask& task = *(it++)->second;  // it may detach itself
-      turn.merge(task.step(now));
+      if (it->second == last) {
+        ++it;
+        continue;
+      }
+      const GroupId group = it->first;
+      last = it->second;
+      turn.merge(it->second->step(now));
+      it = tasks.upper_bound(group);  // it may detach itself and others
     }
     if (turn.moved) step_sessions(now);
     return turn;

@@ -88,8 +88,8 @@ class Engine final : private NoticeSender {
   // Grows whenever a path of any session goes down, comes up or is trusted again.
   std::uint64_t path_changes() const;
 
-  // The task is driven and gets all completions of the group, on every session; one task per group. Without tasks completions stay
-  // in their sessions; with them, those of other groups are dropped.
+  // The task is driven and gets all completions of the group, on every session; one task per group, but a task may have many.
+  // Without tasks completions stay in their sessions; with them, those of other groups are dropped.
   void attach(GroupId group, EngineTask& task);
   void detach(GroupId group);
 

@@ -42,7 +42,8 @@ TEST(LabRun, ARankFindsItsInterfacesAndThePlaceToMeet) {
 
 TEST(LabFaults, OnlyThoseThatCanBeMadeAreTaken) {
   const lab::LabPlan plan{.servers = 2, .nics = 2};
-  EXPECT_EQ(lab_faults({"at=1s server=1 nic=1 kind=down", "at=op:3 server=0 nic=0 kind=reset"}, plan).value().size(), 2u);
+  EXPECT_EQ(lab_faults({"at=1s server=1 nic=1 kind=down", "at=op:3 server=0 nic=0 kind=reset"}, plan).value().size(),
+            2u);
   const auto what = [&plan](const char* text) { return lab_faults({text}, plan).error().what; };
   EXPECT_THAT(what("at=1s server=2 nic=1 kind=down"), HasSubstr("2 servers with 2 NICs"));
   EXPECT_THAT(what("at=1s server=1 nic=2 kind=down"), HasSubstr("2 servers with 2 NICs"));

@@ -143,7 +143,8 @@ void add_soak(CLI::App& app, const Context& context, Action& chosen) {
   add_amount(*command, {"--rate", lab::kRateMin, lab::kRateMax, "of each NIC of the lab; 500mbit by default"},
              parse_rate, [options](std::uint64_t value) { options->rate_bytes_s = value; })
       ->type_name("RATE");
-  command->add_option("--fabric", options->fabric, "routed (by default) or rails")->check(CLI::IsMember({"routed", "rails"}));
+  command->add_option("--fabric", options->fabric, "routed (by default) or rails")
+      ->check(CLI::IsMember({"routed", "rails"}));
   command->add_option("--name", options->name, "of the lab; 'soak' by default")->type_name("NAME");
   command->add_flag("--loopback", options->loopback, "loopback NICs and injected faults, also as root");
   command->add_flag("--json", options->json, "print one JSON object");

@@ -215,8 +215,7 @@ TEST(LabFault, WhatCanNotBeDoneIsSaid) {
   const struct {
     const char* fault;
     const char* sentence;
-  } cases[] = {{"server=2 nic=0 kind=down", "2 servers with 2 NICs"},
-               {"server=0 nic=0 kind=fire", "is not a kind"}};
+  } cases[] = {{"server=2 nic=0 kind=down", "2 servers with 2 NICs"}, {"server=0 nic=0 kind=fire", "is not a kind"}};
   for (const auto& [fault, sentence] : cases) {
     const Ran ran = tool(fmt::format("lab fail --name {} {} 2>&1", lab.name(), fault));
     EXPECT_EQ(ran.status, 2) << fault;

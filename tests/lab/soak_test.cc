@@ -27,10 +27,11 @@ TEST(LabSoak, RandomFaultsMakeNothingWrong) {
 // Outside the failure model: nothing is left to go on with, and the error says who is gone.
 TEST(LabSoak, WhereNoNicIsLeftTheServerIsNamed) {
   const std::string name = fresh_name();
-  const Ran ran = tool(fmt::format("lab run --name {} --servers 2 --nics 2 --fault 'at=op:5 server=1 nic=0 kind=cable' "
-                                   "--fault 'at=op:5 server=1 nic=1 kind=cable' -- env R2CCL_PEER_TIMEOUT=2s {} perf "
-                                   "all_reduce -b 4M -e 4M -n 40 2>&1",
-                                   name, tool_path()));
+  const Ran ran =
+      tool(fmt::format("lab run --name {} --servers 2 --nics 2 --fault 'at=op:5 server=1 nic=0 kind=cable' "
+                       "--fault 'at=op:5 server=1 nic=1 kind=cable' -- env R2CCL_PEER_TIMEOUT=2s {} perf "
+                       "all_reduce -b 4M -e 4M -n 40 2>&1",
+                       name, tool_path()));
   EXPECT_EQ(ran.status, 1) << ran.out;
   EXPECT_THAT(ran.out, testing::ContainsRegex("rank 1 .*no sign of life for 2.0 s on any NIC .eth0, eth1.")) << ran.out;
 }

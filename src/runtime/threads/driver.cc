@@ -18,7 +18,10 @@ struct Driver::Caller {
 // The right of a caller to drive; passed on at the end, whichever way that comes. The engine is held at both ends.
 class Driver::Driving final {
  public:
-  explicit Driving(Driver& driver) : driver_(driver) { driver_.caller_drives_ = true; }
+  explicit Driving(Driver& driver) : driver_(driver) {
+    driver_.caller_drives_ = true;
+    driver_.handed_over_ = false;
+  }
   ~Driving() { driver_.leave(driver_.clock_.now()); }
   Driving(const Driving&) = delete;
   Driving& operator=(const Driving&) = delete;
@@ -63,8 +66,29 @@ void Driver::with_engine(const std::function<void(Engine&)>& body) {
   const Hold hold(engine_mutex_);
   if (broken_) std::rethrow_exception(broken_);
   body(engine_);
+  next_turn_ = {};
   if (!caller_drives_ && !progress_drives_) guarded([&] { engine_.flush(clock_.now()); });
   wake_sleeper();
+}
+
+bool Driver::poll(bool due) {
+  if (handed_over_.load(std::memory_order_relaxed)) return false;
+  const Hold hold(engine_mutex_, std::try_to_lock);
+  if (!hold) return false;
+  if (broken_) std::rethrow_exception(broken_);
+  if (caller_drives_ || handed_over_) return false;
+  const Instant now = clock_.now();
+  last_driven_ = now.time_since_epoch().count();
+  if (!due && !nudged_ && now < next_turn_ && !waiter_.poll()) return false;
+  const Turn turn = step_engine(now);
+  const bool may = turn.moved && progress_exists_ && config_.long_turn > Duration::zero();
+  if (may && clock_.now() - now > config_.long_turn) hand_over();
+  return true;
+}
+
+void Driver::nudge() {
+  nudged_ = true;
+  if (asleep_ > 0) waiter_.wake();
 }
 
 bool Driver::wait_until(const std::function<bool(Engine&)>& done, Instant deadline) {
@@ -157,6 +181,7 @@ void Driver::leave(Instant now) {
 
 void Driver::progress_loop() {
   Hold hold(engine_mutex_);
+  progress_exists_ = true;
   try {
     while (!stop_) {
       progress_drives_ = true;
@@ -171,6 +196,9 @@ void Driver::progress_loop() {
     // step_engine() keeps it for the callers.
     progress_drives_ = false;
   }
+  if (!hold) hold.lock();
+  progress_exists_ = false;
+  handed_over_ = false;
 }
 
 // Drives until a caller does, or stop().
@@ -180,20 +208,39 @@ void Driver::progress(Hold& hold) {
     const Instant now = clock_.now();
     if (caller_drives_)
       wake_sleeper();  // what ended the sleep of this thread may have been meant for the caller, who sleeps on
-    if (stop_ || caller_drives_ || now < last_driven() + config_.resume) return;
+    if (stop_ || caller_drives_ || (!handed_over_ && now < last_driven() + config_.resume)) return;
     const Turn turn = step_engine(now);
+    if (handed_over_) hand_back(turn, now);
     pause(hold, turn, now, wait, kNever);
   }
+}
+
+// The progress thread drives from now on, whatever callers that poll do, until it finds nothing to do.
+void Driver::hand_over() {
+  handed_over_ = true;
+  short_turns_ = 0;
+  const std::lock_guard guard(park_mutex_);
+  unpark_.notify_all();
+}
+
+// Small messages are heard sooner by those who wait for them.
+void Driver::hand_back(const Turn& turn, Instant began) {
+  if (!turn.moved) return;
+  const Instant now = clock_.now();
+  short_turns_ = now - began > config_.long_turn ? 0 : short_turns_ + 1;
+  if (short_turns_ < kShortTurns) return;
+  handed_over_ = false;
+  last_driven_ = now.time_since_epoch().count();
 }
 
 // Until nobody has driven for `resume`. While a caller drives on and on there is nothing to wake up for, so this sleeps until it
 // leaves; but first it always looks at the time for `resume`, so that callers in a tight loop do not wake it each time.
 void Driver::park() {
   std::unique_lock guard(park_mutex_);
-  while (!stop_) {
+  while (!stop_ && !handed_over_) {
     const Duration left = caller_drives_ ? config_.resume : last_driven() + config_.resume - clock_.now();
     if (left <= Duration::zero()) return;
-    unpark_.wait_for(guard, left, [&] { return stop_.load(); });
+    unpark_.wait_for(guard, left, [&] { return stop_ || handed_over_; });
     if (!caller_drives_) continue;
     parked_deep_ = true;
     if (caller_drives_) unpark_.wait(guard, [&] { return !parked_deep_ || stop_; });
@@ -206,8 +253,10 @@ void Driver::park() {
 Turn Driver::step_engine(Instant now) {
   if (broken_) std::rethrow_exception(broken_);
   last_stepped_ = now;
+  nudged_ = false;
   Turn turn;
   guarded([&] { turn = engine_.step(now); });
+  next_turn_ = turn.moved ? now : turn.next;
   return turn;
 }
 
@@ -240,16 +289,17 @@ void Driver::pause(Hold& hold, const Turn& turn, Instant now, Wait& wait, Instan
     const Instant until = std::min({wait.since + config_.spin, turn.next, deadline});
     int looks = 0;
     for (Instant at = now; at < until; at = clock_.now()) {
-      if (waiter_.poll() || engine_mutex_.wanted()) return;
+      if (waiter_.poll() || engine_mutex_.wanted() || nudged_) return;
       relax(++looks);
     }
     if (until < wait.since + config_.spin) return;
     wait.spinning = false;
     spin_.on_missed();
   }
+  handed_over_ = false;
   ++asleep_;
   hold.unlock();
-  waiter_.wait(now, std::min({turn.next, deadline, now + config_.sleep_max}));
+  if (!nudged_) waiter_.wait(now, std::min({turn.next, deadline, now + config_.sleep_max}));
   hold.lock();
   --asleep_;
 }

@@ -6,6 +6,8 @@
 //                      nobody driving
 //   more callers wait  they sleep; the driving caller looks at their conditions and deadlines too, and when it leaves it passes the
 //                      right to drive on to one of them
+//   a caller polls     it steps the engine itself where nobody else does, and the progress thread is parked; while turns take long,
+//                      because much data moves, the progress thread does the work and polling costs next to nothing
 //
 // So a blocking exchange costs no hand-over, and credits, notices and agreement are answered within 5 ms whatever
 // application threads do. A driver that finds nothing spins for `spin` and then sleeps: on machines with fewer cores than
@@ -34,6 +36,9 @@ struct DriverConfig {
   Duration spin = 200us;
   Duration resume = 5ms;  // the progress thread takes over this long after the last caller drove
   Duration sleep_max = 1s;
+  // A turn of a caller that polls took longer and moved something: the progress thread does such work from now on, until its turns are
+  // short again. Zero: never.
+  Duration long_turn = 15us;
 };
 
 class Driver final {
@@ -49,6 +54,11 @@ class Driver final {
   void with_engine(const std::function<void(Engine&)>& body);
   // For a condition that takes its time, from inside it: others wait, for the engine or for something it may bring.
   bool wanted() const { return engine_mutex_.wanted() || !callers_.empty(); }
+  // For callers that look again and again: one turn of the engine, if it is free, nobody drives it, and there may be something to do
+  // (`due`: there is). Never waits. False: no turn was made.
+  bool poll(bool due = false);
+  // There is work for a task that was not posted in with_engine(): whoever drives looks at once. Never waits.
+  void nudge();
   // Drives, or lets the present driver drive, until `done` (called with the engine held) or the deadline. True if done.
   bool wait_until(const std::function<bool(Engine&)>& done, Instant deadline);
 
@@ -58,11 +68,14 @@ class Driver final {
   struct Caller;
   class Driving;
   static constexpr Duration kStepEvery = 1ms;
+  static constexpr int kShortTurns = 32;  // in a row, and callers that poll may have the engine back
   enum class Outcome : std::uint8_t { kWaiting, kDone, kLate, kDrive };  // of a caller while another one drives
 
   void progress_loop();
   void progress(Hold& hold);
   void park();
+  void hand_over();
+  void hand_back(const Turn& turn, Instant began);
   bool drive(Hold& hold, const Condition& done, Instant deadline);
   Outcome let_drive(Hold& hold, const Condition& done, Instant deadline);
   void leave(Instant now);
@@ -86,13 +99,19 @@ class Driver final {
   Waiter& waiter_;
   const DriverConfig config_;
 
-  FairMutex engine_mutex_;        // guards the engine and what follows, up to the next blank line
-  int asleep_ = 0;                // drivers in the Waiter, the mutex released
+  FairMutex engine_mutex_;  // guards the engine and what follows, up to the next blank line
+  bool progress_exists_ = false;
   bool progress_drives_ = false;  // the progress thread runs and is not parked
   std::deque<Caller*> callers_;   // waiting while another caller drives
   std::exception_ptr broken_;
   SpinChoice spin_;  // under engine_mutex_
   Instant last_stepped_{};
+  int short_turns_ = 0;
+  Instant next_turn_{};  // of callers that poll: nothing is due before, unless something comes
+
+  std::atomic<int> asleep_ = 0;            // drivers in the Waiter, the mutex released; changed with the engine held
+  std::atomic<bool> nudged_ = false;       // until the next turn
+  std::atomic<bool> handed_over_ = false;  // by a caller that polls, until the progress thread finds nothing to do
 
   // Written with the engine held; read by the parked progress thread without it.
   std::atomic<bool> caller_drives_ = false;

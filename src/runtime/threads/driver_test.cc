@@ -29,13 +29,17 @@ class CountingProvider final : public Provider {
     ++steps;
     ++steps_by[std::this_thread::get_id()];
     if (breaks) throw Bug("broken by the test");
+    for (SteadyClock clock; slow && clock.now() < now + 3ms;) {
+    }
     // Plain fields on purpose: the thread sanitizer sees two drivers at once.
-    return {false, always_soon ? now + 1us : kNever};
+    return {moves, always_soon ? now + 1us : kNever};
   }
   std::uint64_t steps = 0;
   std::map<std::thread::id, std::uint64_t> steps_by;
   bool breaks = false;
   bool always_soon = false;
+  bool moves = false;
+  bool slow = false;
 };
 
 class TestWaiter final : public Waiter {
@@ -259,6 +263,70 @@ TEST(Driver, ConditionThatThrowsPassesTheRightOn) {
   };
   EXPECT_THROW(bench.driver.wait_until(throws, bench.far()), std::runtime_error);
   EXPECT_TRUE(bench.driver.wait_until([&](Engine&) { return bench.provider.steps >= 2; }, bench.far()));
+}
+
+TEST(Driver, PollingStepsOnlyWhereThereMayBeSomethingToDo) {
+  Bench bench;
+  EXPECT_TRUE(bench.driver.poll()) << "nobody knows yet";
+  EXPECT_FALSE(bench.driver.poll()) << "nothing is due and nothing has come";
+  EXPECT_TRUE(bench.driver.poll(true));
+  bench.driver.nudge();
+  EXPECT_TRUE(bench.driver.poll());
+  bench.waiter.wake();
+  EXPECT_TRUE(bench.driver.poll());
+  bench.driver.with_engine([](Engine&) {});
+  EXPECT_EQ(bench.provider.steps, 4u);
+}
+
+TEST(Driver, PollingNeverWaitsForTheEngine) {
+  Bench bench;
+  bench.driver.with_engine([&](Engine&) { std::thread([&] { EXPECT_FALSE(bench.driver.poll(true)); }).join(); });
+  EXPECT_EQ(bench.provider.steps, 0u);
+}
+
+TEST(Driver, NudgeWakesASleepingProgressThread) {
+  Bench bench;
+  bench.driver.start();
+  bench.waiter.await_waits(1);
+  bench.driver.nudge();
+  bench.waiter.await_waits(2);
+  bench.driver.with_engine([&](Engine&) { EXPECT_GE(bench.provider.steps, 2u); });
+}
+
+TEST(Driver, LongTurnsOfPollingCallersBecomeTheProgressThreadsWork) {
+  Bench bench({.spin = 0us, .resume = 60s, .sleep_max = 60s, .long_turn = 1ns});
+  bench.driver.start();
+  const auto me = std::this_thread::get_id();
+  const auto others = [&] {
+    std::uint64_t count = 0;
+    bench.driver.with_engine([&](Engine&) { count = bench.provider.steps - bench.provider.steps_by[me]; });
+    return count;
+  };
+  bench.waiter.await_waits(1);
+  EXPECT_TRUE(bench.driver.poll(true)) << "it sleeps; from now on it is parked";
+  bench.driver.with_engine([&](Engine&) { bench.provider.moves = true; });
+  while (!bench.driver.poll(true)) std::this_thread::yield();
+  const std::uint64_t before = others();
+  for (const Instant end = bench.far(); others() < before + 10 && bench.clock.now() < end;) std::this_thread::yield();
+  EXPECT_GE(others(), before + 10);
+  EXPECT_FALSE(bench.driver.poll(true)) << "its work, until there is none";
+  bench.driver.with_engine([&](Engine&) { bench.provider.moves = false; });
+  for (const Instant end = bench.far(); !bench.driver.poll(true) && bench.clock.now() < end;) std::this_thread::yield();
+  EXPECT_GE(bench.steps_of(me), 2u) << "callers step again";
+}
+
+TEST(Driver, ShortTurnsGoBackToPollingCallers) {
+  Bench bench({.spin = 0us, .resume = 60s, .sleep_max = 60s, .long_turn = 2ms});
+  bench.driver.start();
+  bench.waiter.await_waits(1);
+  EXPECT_TRUE(bench.driver.poll(true)) << "it sleeps; from now on it is parked";
+  bench.driver.with_engine([&](Engine&) { bench.provider.moves = bench.provider.slow = true; });
+  while (!bench.driver.poll(true)) std::this_thread::yield();
+  EXPECT_FALSE(bench.driver.poll(true)) << "handed over";
+  bench.driver.with_engine([&](Engine&) { bench.provider.slow = false; });
+  bool back = false;
+  for (const Instant end = bench.far(); !back && bench.clock.now() < end;) back = bench.driver.poll(true);
+  EXPECT_TRUE(back) << "although there is always something to do";
 }
 
 TEST(Driver, ManyThreadsShareTheEngine) {

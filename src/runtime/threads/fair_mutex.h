@@ -19,6 +19,12 @@ class FairMutex final {
     turn_.wait(guard, [&] { return ticket == serving_; });
     waiting_.fetch_sub(1, std::memory_order_relaxed);
   }
+  bool try_lock() {
+    const std::unique_lock guard(mutex_, std::try_to_lock);
+    if (!guard || next_ != serving_) return false;
+    ++next_;
+    return true;
+  }
   void unlock() {
     const std::lock_guard guard(mutex_);
     ++serving_;

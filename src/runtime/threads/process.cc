@@ -99,15 +99,16 @@ Result<std::unique_ptr<Process>> Process::create(const Settings& settings, const
   auto dialer = TcpDialer::open(*nics, tcp);
   if (!dialer) return std::unexpected(dialer.error());
 
-  std::unique_ptr<Process> process(new Process(settings, std::move(*dialer), faults, config));
+  std::unique_ptr<Process> process(new Process(settings, std::move(*dialer), faults, config, options.log));
   if (const Status status = process->engine_->listen(); !status) return std::unexpected(status.error());
   if (options.progress_thread) process->driver_->start();
   return process;
 }
 
 Process::Process(const Settings& settings, std::unique_ptr<TcpDialer> dialer, const std::vector<FaultSpec>& faults,
-                 const EngineConfig& config)
-    : log_(settings.log_level(), settings.debug_file), dialer_(std::move(dialer)) {
+                 const EngineConfig& config, Log* log)
+    : log_(log != nullptr ? *log : own_log_.emplace(settings.log_level(), settings.debug_file)),
+      dialer_(std::move(dialer)) {
   ProcessId self;
   while (self.value == 0) self.value = random_.next();
   StreamLimits limits;
@@ -123,6 +124,8 @@ Process::Process(const Settings& settings, std::unique_ptr<TcpDialer> dialer, co
   engine_ = std::make_unique<Engine>(Env{clock_, random_, log_}, *provider, keyring_, telemetry_, self, config);
   DriverConfig driver;
   driver.spin = settings.spin;
+  constexpr unsigned kEnough = 4;  // processors; with fewer, who polls keeps the progress thread from its work
+  if (processors() < kEnough) driver.long_turn = {};
   driver_ = std::make_unique<Driver>(*engine_, clock_, *dialer_, driver);
 }
 

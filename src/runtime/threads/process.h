@@ -33,6 +33,7 @@ struct ProcessOptions {
   std::string host;             // label for people; empty: the host's name
   std::string control_nic;      // name or address of a NIC for control alone; empty: the first data NIC carries it too
   bool progress_thread = true;  // false: only callers drive
+  Log* log = nullptr;           // borrowed; null: stderr or the file that the settings name
 };
 
 class Process final {
@@ -65,11 +66,12 @@ class Process final {
 
  private:
   Process(const Settings& settings, std::unique_ptr<TcpDialer> dialer, const std::vector<FaultSpec>& faults,
-          const EngineConfig& config);
+          const EngineConfig& config, Log* log);
 
   SteadyClock clock_;
   SodiumRandom random_;
-  StderrLog log_;
+  std::optional<StderrLog> own_log_;
+  Log& log_;
   Telemetry telemetry_;
   Keyring keyring_;
   std::unique_ptr<TcpDialer> dialer_;

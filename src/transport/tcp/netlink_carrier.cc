@@ -3,13 +3,13 @@
 #include <fmt/format.h>
 #include <linux/if.h>
 #include <linux/rtnetlink.h>
-#include <netlink/errno.h>
-#include <netlink/msg.h>
-#include <netlink/netlink.h>
-#include <netlink/socket.h>
 #include <sys/epoll.h>
+#include <sys/socket.h>
 
+#include <array>
+#include <cerrno>
 #include <cstring>
+#include <optional>
 #include <system_error>
 
 namespace r2ccl {
@@ -52,45 +52,45 @@ std::optional<NicEvent> CarrierBook::next_event() {
   return event;
 }
 
-void NetlinkCarrier::SocketDeleter::operator()(nl_sock* socket) const {
-  nl_socket_free(socket);
-}
-
 NetlinkCarrier::NetlinkCarrier(Poller& poller, std::span<const Nic> nics) : poller_(poller), book_(nics) {
   if (!book_.empty()) open();
 }
 
 NetlinkCarrier::~NetlinkCarrier() {
-  if (socket_) poller_.remove(nl_socket_get_fd(socket_.get()), token_);
+  if (socket_) poller_.remove(socket_.get(), token_);
 }
 
 void NetlinkCarrier::open() {
-  const auto give_up = [this](const char* what, const char* why) {
-    status_ = fmt::format("carrier changes are not watched: {}: {}", what, why);
-    socket_.reset();
+  const auto give_up = [this](const char* what, int error) {
+    status_ = fmt::format("carrier changes are not watched: {}: {}", what, std::generic_category().message(error));
+    socket_ = Fd();
   };
-  socket_.reset(nl_socket_alloc());
-  if (!socket_) return give_up("routing socket", "out of memory");
-  nl_sock* socket = socket_.get();
-  nl_socket_disable_seq_check(socket);  // notifications carry no sequence of ours
-  nl_socket_disable_auto_ack(socket);
-  nl_socket_modify_cb(socket, NL_CB_VALID, NL_CB_CUSTOM, &NetlinkCarrier::on_message, this);
-  if (const int error = nl_connect(socket, NETLINK_ROUTE); error < 0)
-    return give_up("routing socket", nl_geterror(error));
-  const int joined = nl_socket_add_memberships(socket, RTNLGRP_LINK, RTNLGRP_IPV4_IFADDR, RTNLGRP_IPV6_IFADDR, 0);
-  if (joined < 0) return give_up("routing socket groups", nl_geterror(joined));
-  if (const int error = nl_socket_set_nonblocking(socket); error < 0)
-    return give_up("routing socket", nl_geterror(error));
-  if (const int error = poller_.add(nl_socket_get_fd(socket), EPOLLIN | EPOLLET, *this, token_)) {
-    return give_up("routing socket", std::generic_category().message(error).c_str());
-  }
+  socket_ = Fd(::socket(AF_NETLINK, SOCK_RAW | SOCK_NONBLOCK | SOCK_CLOEXEC, NETLINK_ROUTE));
+  if (!socket_) return give_up("routing socket", errno);
+  sockaddr_nl here{};
+  here.nl_family = AF_NETLINK;
+  here.nl_groups = RTMGRP_LINK | RTMGRP_IPV4_IFADDR | RTMGRP_IPV6_IFADDR;
+  if (::bind(socket_.get(), reinterpret_cast<const sockaddr*>(&here), sizeof here) != 0)
+    return give_up("routing socket groups", errno);
+  if (const int error = poller_.add(socket_.get(), EPOLLIN | EPOLLET, *this, token_))
+    return give_up("routing socket", error);
   ask_for_links();
 }
 
 // The present state, at the start and after the kernel dropped messages; answers arrive like notifications.
 void NetlinkCarrier::ask_for_links() {
-  rtgenmsg request{.rtgen_family = AF_UNSPEC};
-  nl_send_simple(socket_.get(), RTM_GETLINK, NLM_F_DUMP, &request, sizeof request);
+  struct {
+    nlmsghdr header;
+    rtgenmsg body;
+  } request{};
+  request.header.nlmsg_len = NLMSG_LENGTH(sizeof request.body);
+  request.header.nlmsg_type = RTM_GETLINK;
+  request.header.nlmsg_flags = NLM_F_REQUEST | NLM_F_DUMP;
+  request.body.rtgen_family = AF_UNSPEC;
+  sockaddr_nl kernel{};
+  kernel.nl_family = AF_NETLINK;
+  ::sendto(socket_.get(), &request, request.header.nlmsg_len, MSG_NOSIGNAL, reinterpret_cast<const sockaddr*>(&kernel),
+           sizeof kernel);
 }
 
 void NetlinkCarrier::on_ready(std::uint32_t /*events*/) {
@@ -99,15 +99,20 @@ void NetlinkCarrier::on_ready(std::uint32_t /*events*/) {
 
 bool NetlinkCarrier::step() {
   for (int i = 0; readable_ && i < kReadsPerStep; ++i) {
-    const int result = nl_recvmsgs_default(socket_.get());
-    if (result == -NLE_AGAIN) {
+    sockaddr_nl from{};
+    socklen_t length = sizeof from;
+    const ssize_t got =
+        ::recvfrom(socket_.get(), buffer_.data(), buffer_.size(), 0, reinterpret_cast<sockaddr*>(&from), &length);
+    if (got >= 0) {
+      if (from.nl_pid == 0) read_messages(static_cast<std::size_t>(got));  // only the kernel is believed
+    } else if (errno == EAGAIN) {
       readable_ = false;
-    } else if (result == -NLE_NOMEM) {  // ENOBUFS: messages were lost
+    } else if (errno == ENOBUFS) {  // messages were lost
       ask_for_links();
-    } else if (result < 0 && result != -NLE_INTR && result != -NLE_DUMP_INTR) {
-      status_ = fmt::format("carrier changes are no longer watched: {}", nl_geterror(result));
-      poller_.remove(nl_socket_get_fd(socket_.get()), token_);
-      socket_.reset();
+    } else if (errno != EINTR) {
+      status_ = fmt::format("carrier changes are no longer watched: {}", std::generic_category().message(errno));
+      poller_.remove(socket_.get(), token_);
+      socket_ = Fd();
       readable_ = false;
     }
   }
@@ -116,54 +121,80 @@ bool NetlinkCarrier::step() {
 
 namespace {
 
-void read_link(CarrierBook& book, nlmsghdr* header) {
-  if (nlmsg_datalen(header) < static_cast<int>(sizeof(ifinfomsg))) return;
-  const auto* info = static_cast<const ifinfomsg*>(nlmsg_data(header));
-  const nlattr* name = nlmsg_find_attr(header, sizeof(ifinfomsg), IFLA_IFNAME);
-  if (name == nullptr) return;
-  const auto length = ::strnlen(static_cast<const char*>(nla_data(name)), static_cast<std::size_t>(nla_len(name)));
-  const bool up =
-      header->nlmsg_type == RTM_NEWLINK && (info->ifi_flags & IFF_UP) != 0 && (info->ifi_flags & IFF_LOWER_UP) != 0;
-  book.on_link({static_cast<const char*>(nla_data(name)), length}, up);
+// Fixed part and attributes of one message.
+template <class Info>
+struct Message {
+  const Info* info = nullptr;
+  const std::byte* attributes = nullptr;
+  std::size_t bytes = 0;
+
+  static std::optional<Message> read(const nlmsghdr& header) {
+    if (header.nlmsg_len < NLMSG_LENGTH(sizeof(Info))) return std::nullopt;
+    const auto* start = reinterpret_cast<const std::byte*>(&header);
+    const std::size_t skipped = NLMSG_SPACE(sizeof(Info));
+    Message message{reinterpret_cast<const Info*>(start + NLMSG_HDRLEN), start + skipped, 0};
+    if (header.nlmsg_len > skipped) message.bytes = header.nlmsg_len - skipped;
+    return message;
+  }
+  // Empty: there is none.
+  std::span<const std::byte> find(unsigned short type) const {
+    const std::byte* at = attributes;
+    for (std::size_t left = bytes; left >= sizeof(rtattr);) {
+      const auto* one = reinterpret_cast<const rtattr*>(at);
+      if (one->rta_len < sizeof(rtattr) || one->rta_len > left) break;
+      if (one->rta_type == type) return {at + RTA_LENGTH(0), one->rta_len - RTA_LENGTH(0)};
+      const std::size_t whole = RTA_ALIGN(one->rta_len);
+      if (whole >= left) break;
+      at += whole;
+      left -= whole;
+    }
+    return {};
+  }
+};
+
+void read_link(CarrierBook& book, const nlmsghdr& header) {
+  const auto message = Message<ifinfomsg>::read(header);
+  if (!message) return;
+  const auto name = message->find(IFLA_IFNAME);
+  if (name.empty()) return;
+  const auto* text = reinterpret_cast<const char*>(name.data());
+  const unsigned flags = message->info->ifi_flags;
+  const bool up = header.nlmsg_type == RTM_NEWLINK && (flags & IFF_UP) != 0 && (flags & IFF_LOWER_UP) != 0;
+  book.on_link({text, ::strnlen(text, name.size())}, up);
 }
 
-void read_address(CarrierBook& book, nlmsghdr* header) {
-  if (nlmsg_datalen(header) < static_cast<int>(sizeof(ifaddrmsg))) return;
-  const auto* info = static_cast<const ifaddrmsg*>(nlmsg_data(header));
+void read_address(CarrierBook& book, const nlmsghdr& header) {
+  const auto message = Message<ifaddrmsg>::read(header);
+  if (!message) return;
   // On point-to-point interfaces IFA_ADDRESS is the other end.
-  const nlattr* value = nlmsg_find_attr(header, sizeof(ifaddrmsg), IFA_LOCAL);
-  if (value == nullptr) value = nlmsg_find_attr(header, sizeof(ifaddrmsg), IFA_ADDRESS);
-  if (value == nullptr) return;
-  const auto* raw = static_cast<const std::uint8_t*>(nla_data(value));
+  auto value = message->find(IFA_LOCAL);
+  if (value.empty()) value = message->find(IFA_ADDRESS);
+  const auto* raw = reinterpret_cast<const std::uint8_t*>(value.data());
   Address address;
-  if (info->ifa_family == AF_INET && nla_len(value) == 4) {
+  if (message->info->ifa_family == AF_INET && value.size() == 4) {
     address = Address::v4(raw[0], raw[1], raw[2], raw[3]);
-  } else if (info->ifa_family == AF_INET6 && nla_len(value) == 16) {
+  } else if (message->info->ifa_family == AF_INET6 && value.size() == 16) {
     std::memcpy(address.ip.data(), raw, 16);
   } else {
     return;
   }
-  book.on_address(address, header->nlmsg_type == RTM_NEWADDR);
+  book.on_address(address, header.nlmsg_type == RTM_NEWADDR);
 }
 
 }  // namespace
 
-int NetlinkCarrier::on_message(nl_msg* message, void* self) {
-  nlmsghdr* header = nlmsg_hdr(message);
-  CarrierBook& book = static_cast<NetlinkCarrier*>(self)->book_;
-  switch (header->nlmsg_type) {
-    case RTM_NEWLINK:
-    case RTM_DELLINK:
-      read_link(book, header);
-      break;
-    case RTM_NEWADDR:
-    case RTM_DELADDR:
-      read_address(book, header);
-      break;
-    default:
-      break;
+void NetlinkCarrier::read_messages(std::size_t bytes) {
+  const std::byte* at = buffer_.data();
+  while (bytes >= sizeof(nlmsghdr)) {
+    const auto& header = *reinterpret_cast<const nlmsghdr*>(at);
+    if (header.nlmsg_len < sizeof(nlmsghdr) || header.nlmsg_len > bytes) return;
+    if (header.nlmsg_type == RTM_NEWLINK || header.nlmsg_type == RTM_DELLINK) read_link(book_, header);
+    if (header.nlmsg_type == RTM_NEWADDR || header.nlmsg_type == RTM_DELADDR) read_address(book_, header);
+    const std::size_t whole = NLMSG_ALIGN(header.nlmsg_len);
+    if (whole >= bytes) return;
+    at += whole;
+    bytes -= whole;
   }
-  return NL_OK;
 }
 
 }  // namespace r2ccl

@@ -1,13 +1,13 @@
 #pragma once
-// Carrier and address changes of NICs, from the kernel's routing socket (libnl). Only real interfaces are watched: a
+// Carrier and address changes of NICs, from the kernel's routing socket. Only real interfaces are watched: a
 // NIC with a loopback address has no carrier.
 //
 // Failure    Where the routing socket is not allowed or there is none, watching is off and status() says so in one
 // sentence;
 //            paths are then judged by their sockets alone.
 
+#include <array>
 #include <deque>
-#include <memory>
 #include <optional>
 #include <span>
 #include <string>
@@ -18,9 +18,6 @@
 #include "topology/nic.h"
 #include "transport/link.h"
 #include "transport/tcp/poller.h"
-
-struct nl_sock;
-struct nl_msg;
 
 namespace r2ccl {
 
@@ -68,18 +65,16 @@ class NetlinkCarrier final : private ReadyHandler {
   const std::string& status() const { return status_; }  // empty: watching, or there is nothing to watch
 
  private:
-  struct SocketDeleter {
-    void operator()(nl_sock* socket) const;
-  };
   void open();
   void ask_for_links();
   void on_ready(std::uint32_t events) override;
-  static int on_message(nl_msg* message, void* self);
+  void read_messages(std::size_t bytes);
 
   Poller& poller_;
   Poller::Token token_ = Poller::kNoToken;
   CarrierBook book_;
-  std::unique_ptr<nl_sock, SocketDeleter> socket_;
+  Fd socket_;
+  alignas(8) std::array<std::byte, 32 * 1024> buffer_;  // as much as the kernel puts into one datagram
   std::string status_;
   bool readable_ = false;
 };

@@ -1,0 +1,96 @@
+#pragma once
+// One direction of a process's traffic: an engine of its own for what it sends, another for what it receives. So ranks in one
+// process can talk to each other, and sending does not wait for receiving.
+//
+// Life       A connection is a rendezvous of two, hosted by the receiving end, then a group on the session of the two processes.
+// Ownership  Owns its connections, also those that NCCL has closed and that still say goodbye.
+// Threads    Any; requests of one connection from one thread at a time. Requests are handed to whoever drives the engine through a
+//            queue, so that a caller never waits for data to move.
+
+#include <atomic>
+#include <map>
+#include <memory>
+#include <mutex>
+#include <string>
+#include <vector>
+
+#include "control/unique_id.h"
+#include "env/settings.h"
+#include "plugin/connection.h"
+#include "plugin/repair_log.h"
+#include "runtime/threads/process.h"
+
+namespace r2ccl {
+
+class Endpoint final : private EngineTask {
+ public:
+  static Result<std::unique_ptr<Endpoint>> create(const Settings& settings, Log& log);
+  ~Endpoint() override;  // says goodbye first
+  // Once: waits at most a second for receivers that have not closed, and Process::kFinishMax. The endpoint's thread ends. Calls that
+  // come all the same are harmless and without effect.
+  void say_goodbye();
+
+  struct Listening {
+    Connection* connection;
+    UniqueId id;
+  };
+  Result<Listening> listen();
+  Connection* connect(const UniqueId& id);
+  // The caller's memory is in use until the request is over.
+  void submit(Request& request);
+  void poll() {
+    if (!gone_) process_->driver().poll();
+  }
+  // Afterwards the connection is not used any more, and no memory of its requests is touched.
+  void close(Connection& connection);
+
+ private:
+  Endpoint(Log& log, std::unique_ptr<Process> process);
+  void on_completion(ProcessId peer, const Completion& completion) override;
+  void on_word(ProcessId, ByteView) override {}
+  Turn step(Instant now) override;
+
+  Connection& add(Engine& engine, Connection::Side side, const UniqueId& id);
+  void meet(Connection& connection, Turn& turn);
+  void join(Connection& connection);
+  const ProcessInfo& peer_of(const Connection& connection) const;  // once they have met
+  void keep_one_rendezvous(ProcessId peer, KeyId key);
+  bool post_queued();
+  bool post(Request& request);
+  bool post_part(Connection& connection, Request& request, int part);
+  void end_part(Request& request, int part, std::size_t moved, nccl::Result result);
+  void deliver(Session& session);
+  void on_bye(Connection& connection, const Completion& completion);
+  void say_bye(Connection& connection);
+  bool send_bye(Connection& connection);
+  void judge_closed(Connection& connection);
+  void lose(Connection& connection, const Error& error);
+  void fail_connection(Connection& connection, nccl::Result result, const std::string& why);
+  static nccl::Result result_of(const Connection& connection, const Error& error);
+  void end(Connection& connection);
+  void sweep();
+  std::string name_of(PathId path, ProcessId peer) const;
+
+  Log& log_;
+  std::unique_ptr<Process> process_;
+  std::atomic<bool> gone_ = false;
+
+  std::mutex queue_mutex_;
+  std::vector<Request*> queue_;
+  std::atomic<bool> queued_ = false;
+
+  // With the engine held.
+  Engine* engine_ = nullptr;
+  RepairLog repairs_;
+  Instant now_{};
+  Instant stepped_{};
+  Turn last_turn_;
+  std::map<GroupId, std::unique_ptr<Connection>> connections_;
+  std::map<ProcessId, KeyId> rendezvous_;  // of the processes that were met
+  std::vector<Connection*> meeting_;
+  std::vector<Connection*> waiting_;  // with give_up_
+  std::vector<Connection*> over_;
+  std::vector<Request*> backlog_;  // taken from the queue, not given to a session yet
+};
+
+}  // namespace r2ccl

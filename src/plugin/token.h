@@ -1,0 +1,24 @@
+#pragma once
+// What a session is asked to give back with a completion: the address of a request, and its part in the low bits; or of a connection, and
+// which of its farewells.
+
+#include <bit>
+#include <cstdint>
+
+#include "plugin/connection.h"
+
+namespace r2ccl {
+
+inline constexpr std::uint64_t kByeIn = 8, kByeOut = 9, kLowBits = 15;
+static_assert(kGroupedMax <= kByeIn && alignof(Request) > kLowBits && alignof(Connection) > kLowBits);
+inline constexpr StreamId kByeStream{std::uint64_t{1} << 32};  // tags are below
+
+inline std::uint64_t token_of(const void* object, std::uint64_t low) {
+  return std::bit_cast<std::uint64_t>(object) | low;
+}
+template <class T>
+T& object_of(std::uint64_t token) {
+  return *std::bit_cast<T*>(token & ~kLowBits);
+}
+
+}  // namespace r2ccl
