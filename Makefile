@@ -6,11 +6,11 @@ build:  ## build into build/ (release); the tool is build/bin/r2ccl
 	@cmake --preset release >/dev/null || { echo "If a package is missing, 'make setup' installs it."; exit 1; }
 	@cmake --build --preset release
 
-demo:  ## install what is missing, build, and show transfers surviving NIC failures
+demo:  ## install what is missing, build, and watch AllReduce survive NIC failures (with root on real interfaces)
 	@scripts/setup build
 	@cmake --preset release >/dev/null
 	@cmake --build --preset release --target r2ccl
-	@build/bin/r2ccl demo
+	@build/bin/r2ccl demo --report build/demo/report.html
 
 test:  ## install what is missing, build, run all tests that fit this machine (about 11 minutes on two cores)
 	@scripts/test

@@ -19,18 +19,17 @@ FaultSpec fault(FaultKind kind, std::uint32_t server, std::uint32_t nic, const D
 
 std::vector<FaultSpec> demo_faults(const DemoPlan& plan) {
   std::vector<FaultSpec> faults{
-      fault(FaultKind::kCable, 0, 1, plan),     fault(FaultKind::kReset, 1, 2, plan),
-      fault(FaultKind::kBlackhole, 2, 3, plan), fault(FaultKind::kFlap, 1, 0, plan),
-      fault(FaultKind::kSlow, 0, 2, plan),
+      fault(FaultKind::kCable, 0, 1, plan),
+      fault(FaultKind::kBlackhole, 2, 3, plan),
+      fault(FaultKind::kSlow, 1, 2, plan),
   };
-  // Some calm before the first and after the last; then slots of equal length, in which a fault lasts half the time.
-  const Duration calm = plan.length / 12;
-  const Duration slot = (plan.length - 2 * calm) / static_cast<int>(faults.size());
+  // Some calm before the first; then slots of equal length, in which a fault lasts somewhat more than half the time.
+  const Duration calm = plan.length / 10;
+  const Duration slot = (plan.length - calm) / static_cast<int>(faults.size());
   for (std::size_t i = 0; i < faults.size(); ++i) {
     FaultSpec& spec = faults[i];
-    spec.at.time = calm + slot * static_cast<int>(i);
-    if (spec.kind != FaultKind::kReset) spec.lasting = slot / 2;
-    if (spec.kind == FaultKind::kFlap) spec.period = slot / 12;
+    spec.at.time = std::chrono::floor<std::chrono::milliseconds>(calm + slot * static_cast<int>(i));
+    spec.lasting = std::chrono::floor<std::chrono::milliseconds>(slot * 11 / 20);
     if (spec.kind == FaultKind::kSlow) spec.rate_bytes_s = plan.nic_rate_bytes_s / 10;
   }
   return faults;
@@ -47,8 +46,20 @@ Status check_faults(const DemoPlan& plan) {
   return {};
 }
 
+lab::LabPlan lab_plan(const DemoPlan& plan) {
+  return {.name = plan.name, .servers = plan.servers, .nics = plan.nics, .rate_bytes_s = plan.nic_rate_bytes_s};
+}
+
 Address demo_address(std::uint32_t server, std::uint32_t nic) {
   return Address::v4(127, 0, static_cast<std::uint8_t>(server + 1), static_cast<std::uint8_t>(nic + 1));
+}
+
+std::string where_text(const DemoPlan& plan) {
+  return fmt::format("{} servers with {} NICs of {}", plan.servers, plan.nics, rate_text(plan.nic_rate_bytes_s));
+}
+
+std::string nic_text(const FaultSpec& fault) {
+  return fmt::format("server {} NIC {}", fault.server.value, fault.nic.value);
 }
 
 std::string begin_text(const FaultSpec& fault) {

@@ -44,33 +44,43 @@ DemoResent demo_resent(const Json& object) {
 }
 
 Json to_json(const DemoGap& gap) {
-  return {{"gap", gap.peer}, {"from", number(gap.from)}, {"to", number(gap.to)}};
+  return {{"gap", number(gap.from)}, {"to", number(gap.to)}};
 }
 
 DemoGap demo_gap(const Json& object) {
-  return {.peer = object.at("gap"), .from = instant(object, "from"), .to = instant(object, "to")};
+  return {.from = instant(object, "gap"), .to = instant(object, "to")};
 }
 
 Json to_json(const DemoTick& tick) {
-  return {{"tick", number(tick.at)}, {"received", tick.received_bytes}, {"sent", tick.sent_bytes}};
+  return {{"tick", number(tick.at)}, {"sent", tick.sent_bytes}};
 }
 
 DemoTick demo_tick(const Json& object) {
-  return {.at = instant(object, "tick"), .received_bytes = object.at("received"), .sent_bytes = object.at("sent")};
+  return {.at = instant(object, "tick"), .sent_bytes = object.at("sent")};
+}
+
+Json to_json(const DemoRound& round) {
+  return {{"round", round.number},
+          {"at", number(round.at)},
+          {"wrong", round.wrong},
+          {"algorithm", round.algorithm},
+          {"health", round.health_version}};
+}
+
+DemoRound demo_round(const Json& object) {
+  return {.number = object.at("round"),
+          .at = instant(object, "at"),
+          .wrong = object.at("wrong"),
+          .algorithm = object.at("algorithm"),
+          .health_version = object.at("health")};
 }
 
 Json to_json(const DemoTotals& totals) {
-  return {{"totals", totals.checked_bytes},
-          {"wrong", totals.wrong_bytes},
-          {"sent", totals.sent_messages},
-          {"received", totals.received_messages}};
+  return {{"totals", totals.rounds}, {"checked", totals.checked}, {"wrong", totals.wrong}};
 }
 
 DemoTotals demo_totals(const Json& object) {
-  return {.sent_messages = object.at("sent"),
-          .received_messages = object.at("received"),
-          .checked_bytes = object.at("totals"),
-          .wrong_bytes = object.at("wrong")};
+  return {.rounds = object.at("totals"), .checked = object.at("checked"), .wrong = object.at("wrong")};
 }
 
 }  // namespace r2ccl::tools

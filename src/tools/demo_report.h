@@ -1,5 +1,5 @@
 #pragma once
-// What the processes of the demo tell their parent: one JSON object per line.
+// What the ranks of the demo tell their parent: one JSON object per line.
 
 #include <cstdint>
 #include <string>
@@ -30,39 +30,47 @@ struct DemoResent {
   std::uint64_t bytes = 0;
 };
 
-// No chunk of this peer was placed for this long.
+// This rank placed no chunk of anybody for this long.
 struct DemoGap {
-  std::uint32_t peer = 0;
   Instant from{};
   Instant to{};
 };
 
-// How far a process is; cumulative.
+// How far a rank is; cumulative.
 struct DemoTick {
   Instant at{};
-  std::uint64_t received_bytes = 0;
   std::vector<std::uint64_t> sent_bytes;  // by NIC
 };
 
-// The end, by peer's rank; the own entry stays 0.
+// One AllReduce at one rank: done and checked.
+struct DemoRound {
+  std::uint64_t number = 0;  // from 0
+  Instant at{};              // it was done
+  std::uint64_t wrong = 0;   // elements
+  std::string algorithm;
+  std::uint64_t health_version = 0;
+};
+
+// The end.
 struct DemoTotals {
-  std::vector<std::uint64_t> sent_messages;
-  std::vector<std::uint64_t> received_messages;
-  std::uint64_t checked_bytes = 0;
-  std::uint64_t wrong_bytes = 0;
+  std::uint64_t rounds = 0;
+  std::uint64_t checked = 0;  // elements
+  std::uint64_t wrong = 0;
 };
 
 Json to_json(const DemoEvent& event);
 Json to_json(const DemoResent& resent);
 Json to_json(const DemoGap& gap);
 Json to_json(const DemoTick& tick);
+Json to_json(const DemoRound& round);
 Json to_json(const DemoTotals& totals);
 
-// Each takes an object of its own kind; which kind it is says the first key: event, resent, gap, tick, totals.
+// Each takes an object of its own kind; which kind it is says the first key: event, resent, gap, tick, round, totals.
 DemoEvent demo_event(const Json& object);
 DemoResent demo_resent(const Json& object);
 DemoGap demo_gap(const Json& object);
 DemoTick demo_tick(const Json& object);
+DemoRound demo_round(const Json& object);
 DemoTotals demo_totals(const Json& object);
 
 }  // namespace r2ccl::tools

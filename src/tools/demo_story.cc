@@ -4,7 +4,6 @@
 #include <fmt/ranges.h>
 
 #include <algorithm>
-#include <iterator>
 
 #include "base/units.h"
 #include "health/verdict.h"
@@ -12,31 +11,33 @@
 namespace r2ccl::tools {
 namespace {
 
-constexpr Duration kRateWindow = 400ms;
+constexpr Duration kWarmUp = 300ms;     // the first AllReduces open connections
+constexpr Duration kCalm = 300ms;       // after a repair or a return, until the new plan is in full use
+constexpr Duration kGapWindow = 400ms;  // a gap that begins this soon after a fault, or before its repair, is its
 
-std::string nic_text(const FaultSpec& spec) {
-  return fmt::format("server {} NIC {}", spec.server.value, spec.nic.value);
-}
+constexpr Duration kShareWindow = 300ms;
+constexpr double kNearly = 0.8;
 
 std::string after_text(Duration span) {
   return span < 1us ? "at once" : "after " + duration_text(span);
 }
 
-// A figure at a moment between two ticks.
-template <class Figure>
-double at_time(const std::vector<DemoTick>& ticks, Instant at, const Figure& figure) {
-  const auto after = std::ranges::lower_bound(ticks, at, {}, &DemoTick::at);
-  if (after == ticks.end()) return ticks.empty() ? 0 : figure(ticks.back());
-  if (after == ticks.begin()) return figure(*after);
-  const DemoTick& before = *std::prev(after);
-  const double part = to_seconds(at - before.at) / to_seconds(after->at - before.at);
-  return figure(before) + part * (figure(*after) - figure(before));
-}
-
 }  // namespace
 
+bool DemoSummary::good() const {
+  return rounds > 0 && checked > 0 && wrong == 0 &&
+         std::ranges::all_of(faults, [](const FaultStory& fault) { return fault.mended; });
+}
+
+bool DemoStory::Chapter::settled() const {
+  if (!facts.begun || !unfenced.empty()) return false;
+  if (only_slow() && !facts.repaired) return false;
+  const bool ends = facts.spec.lasting > Duration::zero() || facts.spec.kind == FaultKind::kReset;
+  return !ends || (facts.healed && away.empty() && (!only_slow() || facts.back));
+}
+
 DemoStory::DemoStory(const DemoPlan& plan, Instant start, Print print)
-    : plan_(plan), start_(start), print_(std::move(print)) {
+    : plan_(plan), start_(start), print_(std::move(print)), series_(plan.servers, plan.nics) {
   for (const FaultSpec& spec : plan_.faults) {
     chapters_.emplace_back();
     chapters_.back().facts.spec = spec;
@@ -51,12 +52,27 @@ void DemoStory::on_report(std::uint32_t rank, const Json& report) {
   } else if (report.contains("resent")) {
     on_resent(rank, demo_resent(report));
   } else if (report.contains("gap")) {
-    on_gap(rank, demo_gap(report));
+    on_gap(demo_gap(report));
   } else if (report.contains("tick")) {
-    ticks_[rank].push_back(demo_tick(report));
+    series_.add(rank, demo_tick(report));
+  } else if (report.contains("round")) {
+    on_round(rank, demo_round(report));
   } else if (report.contains("totals")) {
     totals_[rank] = demo_totals(report);
   }
+}
+
+void DemoStory::on_begun(std::size_t fault, Instant at) {
+  FaultStory& facts = chapters_.at(fault).facts;
+  facts.begun = at;
+  if (facts.spec.kind == FaultKind::kReset) facts.healed = at;
+  print_(at, Colour::kYellow, fmt::format("- {}: {}", nic_text(facts.spec), begin_text(facts.spec)));
+}
+
+void DemoStory::on_healed(std::size_t fault, Instant at) {
+  FaultStory& facts = chapters_.at(fault).facts;
+  facts.healed = at;
+  print_(at, Colour::kGreen, fmt::format("+ {}: {}", nic_text(facts.spec), heal_text(facts.spec)));
 }
 
 void DemoStory::on_event(std::uint32_t rank, const DemoEvent& event) {
@@ -70,7 +86,7 @@ void DemoStory::on_event(std::uint32_t rank, const DemoEvent& event) {
   if (event.kind == EventKind::kPathSuspect || event.kind == EventKind::kPathDown)
     facts.noticed = std::min(facts.noticed.value_or(kNever), event.at);
   if (event.kind == EventKind::kPathDown) on_path_down(*chapter, end, event);
-  if (event.kind == EventKind::kFenceReceived && chapter->unfenced.erase(end) > 0 && !chapter->told_repaired)
+  if (event.kind == EventKind::kFenceReceived && chapter->unfenced.erase(end) > 0)
     facts.repaired = std::max(facts.repaired.value_or(event.at), event.at);
   const bool trusted = event.kind == EventKind::kPathTrusted || (event.kind == EventKind::kPathUp && event.extra == 0);
   if (trusted && chapter->away.erase(end) > 0 && chapter->away.empty()) facts.back = event.at;
@@ -79,26 +95,25 @@ void DemoStory::on_event(std::uint32_t rank, const DemoEvent& event) {
 }
 
 void DemoStory::on_fault_event(std::uint32_t rank, const DemoEvent& event) {
-  Chapter* chapter = chapter_of(rank, event.number);
+  Chapter* chapter = plan_.in_lab ? nullptr : chapter_of(rank, event.number);
   if (chapter == nullptr) return;
-  FaultStory& facts = chapter->facts;
-  if (event.kind == EventKind::kFaultHealed) {
-    facts.healed = event.at;
-    print_(event.at, Colour::kGreen, fmt::format("+ {}: {}", nic_text(facts.spec), heal_text(facts.spec)));
-    if (facts.spec.kind == FaultKind::kSlow) tell_slow(*chapter);
-    return;
-  }
-  facts.begun = event.at;
-  if (facts.spec.kind == FaultKind::kReset) facts.healed = event.at;
-  print_(event.at, Colour::kYellow, fmt::format("- {}: {}", nic_text(facts.spec), begin_text(facts.spec)));
+  const auto index = static_cast<std::size_t>(chapter - chapters_.data());
+  if (event.kind == EventKind::kFaultHealed)
+    on_healed(index, event.at);
+  else
+    on_begun(index, event.at);
 }
 
 void DemoStory::on_path_down(Chapter& chapter, const PathEnd& end, const DemoEvent& event) {
-  // What comes after the repair happens to paths on probation, which carry nothing.
-  if (!chapter.told_repaired) {
+  // What goes down again after the repair was on probation and carried nothing; so do paths between rails. A rail's path that goes
+  // down late, because nothing was sent over it until then, prolongs the repair.
+  const PathEnd path = end.rank < end.peer ? end : PathEnd{end.peer, end.rank, end.there, end.here};
+  const bool fresh = end.here == end.there && !chapter.facts.healed && !chapter.paths.contains(path);
+  if (!chapter.told_repaired || fresh) {
     chapter.unfenced.insert(end);
-    chapter.paths.insert(end.rank < end.peer ? end : PathEnd{end.peer, end.rank, end.there, end.here});
+    chapter.paths.insert(path);
     chapter.last_down = std::max(chapter.last_down, event.at);
+    chapter.told_repaired = false;
   }
   chapter.facts.paths_down = chapter.paths.size();
   const bool first_hand = event.cause != Cause::kTold && event.cause != Cause::kNone;
@@ -108,12 +123,11 @@ void DemoStory::on_path_down(Chapter& chapter, const PathEnd& end, const DemoEve
   chapter.facts.back.reset();
 }
 
-void DemoStory::on_gap(std::uint32_t rank, const DemoGap& gap) {
+void DemoStory::on_gap(const DemoGap& gap) {
   for (Chapter& chapter : chapters_) {
     FaultStory& facts = chapter.facts;
-    const bool concerned = facts.spec.server.value == rank || facts.spec.server.value == gap.peer;
-    if (!concerned || !facts.begun || gap.to < *facts.begun) continue;
-    const Instant over = std::max(facts.repaired.value_or(*facts.begun), *facts.begun + kRateWindow);
+    if (!facts.begun || gap.to < *facts.begun) continue;
+    const Instant over = std::max(facts.repaired.value_or(*facts.begun), *facts.begun + kGapWindow);
     if (gap.from < over) facts.longest_gap = std::max(facts.longest_gap, gap.to - std::max(gap.from, *facts.begun));
   }
 }
@@ -123,6 +137,21 @@ void DemoStory::on_resent(std::uint32_t rank, const DemoResent& resent) {
   if (chapter == nullptr) return;
   chapter->facts.resent_bytes += resent.bytes;
   chapter->facts.resent_over.insert(fmt::format("{}:{}", rank, resent.nic));
+}
+
+void DemoStory::on_round(std::uint32_t rank, const DemoRound& round) {
+  series_.add(round);
+  if (rank != 0 || (round.algorithm == algorithm_ && round.health_version == health_version_)) return;
+  const bool first = algorithm_.empty();
+  algorithm_ = round.algorithm;
+  health_version_ = round.health_version;
+  if (round.at >= end_) return;
+  print_(round.at, Colour::kBlue, fmt::format("  {} for health map {}", algorithm_, health_version_));
+  Chapter* chapter = first ? nullptr : latest_before(round.at);
+  if (chapter == nullptr || !chapter->only_slow() || chapter->facts.healed) return;
+  FaultStory& facts = chapter->facts;
+  facts.noticed = facts.noticed.value_or(round.at);
+  facts.repaired = facts.repaired.value_or(round.at);
 }
 
 // Faults are numbered in each server from 1; those that only give the NICs their speed come first.
@@ -157,7 +186,26 @@ DemoStory::Chapter* DemoStory::latest_before(Instant at) {
 // ---- telling ----------------------------------------------------------------------------------------------------
 
 void DemoStory::settle(Instant now) {
-  for (Chapter& chapter : chapters_) tell(chapter, now);
+  for (Chapter& chapter : chapters_) {
+    if (chapter.only_slow()) watch_slow(chapter, now - kCertain);
+    tell(chapter, now);
+  }
+}
+
+void DemoStory::watch_slow(Chapter& chapter, Instant now) {
+  FaultStory& facts = chapter.facts;
+  if (!facts.begun || facts.back || now >= end_) return;
+  const std::optional<Duration> usual = usual_round();
+  for (std::size_t i = 1; i < series_.rounds() && !facts.repaired; ++i) {
+    if (series_.round(i - 1).at < *facts.begun || (usual && series_.took(i) >= 2 * *usual)) continue;
+    facts.repaired = series_.round(i).at;
+    facts.noticed = facts.noticed.value_or(*facts.repaired);
+  }
+  if (!facts.healed || now < *facts.healed + kShareWindow) return;
+  const auto server = static_cast<std::uint32_t>(facts.spec.server.value);
+  const std::uint32_t nic = facts.spec.nic.value;
+  const double before = series_.sent_share(server, nic, std::max(start_, *facts.begun - 1s), *facts.begun);
+  if (series_.sent_share(server, nic, now - kShareWindow, now) >= kNearly * before) facts.back = now;
 }
 
 void DemoStory::tell(Chapter& chapter, Instant now) {
@@ -165,45 +213,70 @@ void DemoStory::tell(Chapter& chapter, Instant now) {
   if (!facts.begun) return;
   if (facts.noticed && !chapter.told_noticed && now >= *facts.noticed + kCertain) {
     chapter.told_noticed = true;
-    const std::string why = facts.cause == Cause::kNone ? "silence" : to_text(facts.cause);
-    print_(*facts.noticed, Colour::kPlain,
-           fmt::format("  noticed {}: {}", after_text(*facts.noticed - *facts.begun), why));
+    tell_noticed(facts);
   }
   if (facts.repaired && !chapter.told_repaired && chapter.unfenced.empty() && now >= chapter.last_down + kCertain &&
       now >= *facts.repaired + kCertain) {
     chapter.told_repaired = true;
-    std::string what = fmt::format("  repaired {}: {} path{} fenced", after_text(*facts.repaired - *facts.begun),
-                                   facts.paths_down, facts.paths_down == 1 ? "" : "s");
-    if (facts.resent_bytes > 0)
-      what += fmt::format(", {} sent again over {}", bytes_text(facts.resent_bytes), fmt::join(facts.resent_over, " "));
-    print_(*facts.repaired, Colour::kPlain, what);
+    tell_repaired(chapter);
   }
   if (facts.back && facts.healed && !chapter.told_back && now >= std::max(*facts.back, *facts.healed) + kCertain) {
     chapter.told_back = true;
     const Instant back = std::max(*facts.back, *facts.healed);
-    print_(
-        back, Colour::kPlain,
-        fmt::format("  {} carries traffic again, {} later", nic_text(facts.spec), duration_text(back - *facts.healed)));
+    print_(back, Colour::kPlain,
+           fmt::format("  {} back in use {} later", nic_text(facts.spec), duration_text(back - *facts.healed)));
   }
 }
 
-void DemoStory::tell_slow(const Chapter& chapter) {
+void DemoStory::tell_noticed(const FaultStory& facts) {
+  std::string why = facts.cause == Cause::kNone ? "silence" : to_text(facts.cause);
+  if (facts.spec.kind == FaultKind::kSlow && facts.cause == Cause::kNone) why = "its rate";
+  print_(*facts.noticed, Colour::kPlain,
+         fmt::format("  noticed {}: {}", after_text(*facts.noticed - *facts.begun), why));
+}
+
+void DemoStory::tell_repaired(const Chapter& chapter) {
   const FaultStory& facts = chapter.facts;
-  if (!facts.begun || !facts.healed) return;
-  const Instant middle = *facts.begun + (*facts.healed - *facts.begun) / 2;
-  print_(*facts.healed, Colour::kPlain,
-         fmt::format("  its share of what server {} sends fell from {:.0f} % to {:.0f} %; {} path was given up",
-                     facts.spec.server.value, 100 * share(facts.spec, *facts.begun - kRateWindow, *facts.begun),
-                     100 * share(facts.spec, middle, *facts.healed), chapter.paths.empty() ? "no" : "a"));
+  std::string what = "the other NICs carry its share";
+  if (facts.paths_down > 0) what = fmt::format("{} path{} fenced", facts.paths_down, facts.paths_down == 1 ? "" : "s");
+  if (facts.resent_bytes > 0)
+    what += fmt::format(", {} sent again over {}", bytes_text(facts.resent_bytes), fmt::join(facts.resent_over, " "));
+  print_(*facts.repaired, Colour::kPlain,
+         fmt::format("  repaired {}: {}", after_text(*facts.repaired - *facts.begun), what));
 }
 
 bool DemoStory::all_over() const {
   return std::ranges::all_of(chapters_, [](const Chapter& chapter) {
-    const FaultStory& facts = chapter.facts;
-    if (!facts.begun) return false;
-    if (facts.spec.lasting == Duration::zero() && facts.spec.kind != FaultKind::kReset) return true;
-    return facts.healed && chapter.away.empty() && (!facts.back || chapter.told_back);
+    return chapter.settled() && (!chapter.facts.back || chapter.told_back || !chapter.facts.healed);
   });
+}
+
+// ---- while it runs ----------------------------------------------------------------------------------------------
+
+NicMark DemoStory::mark(std::uint32_t server, std::uint32_t nic) const {
+  NicMark mark = NicMark::kFine;
+  for (const Chapter& chapter : chapters_) {
+    const FaultStory& facts = chapter.facts;
+    if (facts.spec.server.value != server || facts.spec.nic.value != nic || !facts.begun) continue;
+    if (!facts.healed)
+      mark = NicMark::kBroken;
+    else if (!chapter.away.empty())
+      mark = NicMark::kReturning;
+  }
+  return mark;
+}
+
+std::optional<Duration> DemoStory::usual_round() const {
+  Instant first = end_;
+  for (const Chapter& chapter : chapters_) first = std::min(first, chapter.facts.begun.value_or(kNever));
+  const std::optional<Duration> warm = series_.median_round(start_ + kWarmUp, first);
+  return warm ? warm : series_.median_round(start_, first);
+}
+
+Duration DemoStory::longest_gap() const {
+  Duration longest{};
+  for (const Chapter& chapter : chapters_) longest = std::max(longest, chapter.facts.longest_gap);
+  return longest;
 }
 
 // ---- the end ----------------------------------------------------------------------------------------------------
@@ -213,59 +286,41 @@ DemoSummary DemoStory::summary() const {
   summary.length = end_ - start_;
   for (std::size_t i = 0; i < chapters_.size(); ++i) {
     summary.faults.push_back(chapters_[i].facts);
+    summary.faults.back().mended = chapters_[i].settled();
     measure(i, summary.faults.back());
   }
   for (const auto& [rank, totals] : totals_) {
-    summary.bytes += totals.checked_bytes;
-    summary.wrong_bytes += totals.wrong_bytes;
-    for (std::uint32_t peer = 0; peer < plan_.servers; ++peer) {
-      summary.messages += totals.received_messages.at(peer);
-      const auto other = totals_.find(peer);
-      const std::uint64_t sent = other == totals_.end() ? 0 : other->second.sent_messages.at(rank);
-      const std::uint64_t received = totals.received_messages.at(peer);
-      summary.lost_messages += sent > received ? sent - received : received - sent;
-    }
+    summary.checked += totals.checked;
+    summary.wrong += totals.wrong;
   }
+  summary.rounds = series_.rounds();
+  summary.bytes = summary.rounds * plan_.bytes;
   return summary;
 }
 
 void DemoStory::measure(std::size_t index, FaultStory& story) const {
   if (!story.begun) return;
   const Instant begun = *story.begun;
-  const Instant healed = story.healed && *story.healed > begun ? *story.healed : std::min(begun + kRateWindow, end_);
-  Instant next = end_;
+  const Instant healed = std::min(story.healed && *story.healed > begun ? *story.healed : end_, end_);
+  Instant before = start_ + kWarmUp;  // the calm that ended with this fault began here
+  Instant after = end_;               // and that which follows it ends here
   for (std::size_t i = 0; i < chapters_.size(); ++i) {
-    const std::optional<Instant>& other = chapters_[i].facts.begun;
-    if (i != index && other && *other > begun) next = std::min(next, *other);
+    const FaultStory& other = chapters_[i].facts;
+    if (i == index || !other.begun) continue;
+    if (*other.begun > begun)
+      after = std::min(after, *other.begun);
+    else
+      before = std::max(before, other.back.value_or(other.healed.value_or(begun)) + kCalm);
   }
+  const Instant repaired = std::min(story.repaired.value_or(begun), healed);
   const Instant back = std::max(story.back.value_or(healed), healed);
-  story.before_bytes_s = rate(std::max(start_, begun - kRateWindow), begun);
-  story.during_bytes_s = rate(begun, healed);
-  story.after_bytes_s = rate(back, std::max(next, std::min(back + kRateWindow, end_)));
-  story.share_before = share(story.spec, std::max(start_, begun - kRateWindow), begun);
-  story.share_during = share(story.spec, begun + (healed - begun) / 2, healed);
-}
-
-double DemoStory::rate(Instant from, Instant to) const {
-  if (to <= from) return 0;
-  const auto received = [](const DemoTick& tick) { return static_cast<double>(tick.received_bytes); };
-  double bytes = 0;
-  for (const auto& [rank, ticks] : ticks_) bytes += at_time(ticks, to, received) - at_time(ticks, from, received);
-  return bytes / to_seconds(to - from);
-}
-
-double DemoStory::share(const FaultSpec& spec, Instant from, Instant to) const {
-  const auto found = ticks_.find(static_cast<std::uint32_t>(spec.server.value));
-  if (found == ticks_.end()) return 0;
-  double all = 0;
-  double mine = 0;
-  for (std::uint32_t nic = 0; nic < plan_.nics; ++nic) {
-    const auto sent = [nic](const DemoTick& tick) { return static_cast<double>(tick.sent_bytes.at(nic)); };
-    const double bytes = at_time(found->second, to, sent) - at_time(found->second, from, sent);
-    all += bytes;
-    if (nic == spec.nic.value) mine = bytes;
-  }
-  return all > 0 ? mine / all : 0;
+  const auto server = static_cast<std::uint32_t>(story.spec.server.value);
+  story.lost = series_.lost(begun, repaired, usual_round().value_or(Duration::max()));
+  story.round_before = series_.median_round(before, begun);
+  story.round_during = series_.median_round(repaired + kCalm, healed);
+  story.round_after = series_.median_round(back + kCalm, after);
+  story.share_before = series_.sent_share(server, story.spec.nic.value, before, begun);
+  story.share_during = series_.sent_share(server, story.spec.nic.value, begun + (healed - begun) / 2, healed);
 }
 
 }  // namespace r2ccl::tools

@@ -5,8 +5,8 @@
 
 namespace r2ccl::tools {
 
-DemoTap::DemoTap(const std::vector<ProcessInfo>& roster, std::uint32_t rank, std::size_t nics)
-    : roster_(roster), self_(roster.at(rank).process), placed_at_(roster.size(), kNever), sent_bytes_(nics) {}
+DemoTap::DemoTap(ProcessId self, const std::vector<ProcessInfo>& roster, std::size_t nics)
+    : roster_(roster), self_(self), sent_bytes_(nics) {}
 
 void DemoTap::on_event(const Event& event) {
   const std::lock_guard guard(mutex_);
@@ -40,7 +40,7 @@ void DemoTap::on_event(const Event& event) {
 
 void DemoTap::start(Instant now) {
   const std::lock_guard guard(mutex_);
-  std::ranges::fill(placed_at_, now);
+  placed_at_ = now;
 }
 
 std::vector<Json> DemoTap::take() {
@@ -70,7 +70,7 @@ DemoEvent DemoTap::describe(const Event& event) const {
 
 std::uint32_t DemoTap::rank_of(ProcessId process) const {
   const auto found = std::ranges::find(roster_, process, &ProcessInfo::process);
-  return found == roster_.end() ? 0 : found->rank;
+  return found == roster_.end() ? 0 : static_cast<std::uint32_t>(found->server.value);
 }
 
 void DemoTap::on_copy(const Event& event) {
@@ -84,9 +84,9 @@ void DemoTap::on_copy(const Event& event) {
 }
 
 void DemoTap::on_placed(const Event& event) {
-  const std::uint32_t peer = rank_of(event.peer);
-  const Instant before = std::exchange(placed_at_[peer], event.at);
-  if (before != kNever && event.at - before >= kGapMin) reports_.push_back(to_json(DemoGap{peer, before, event.at}));
+  if (placed_at_ == kNever) return;
+  const Instant before = std::exchange(placed_at_, std::max(placed_at_, event.at));
+  if (event.at - before >= kGapMin) reports_.push_back(to_json(DemoGap{before, event.at}));
 }
 
 }  // namespace r2ccl::tools

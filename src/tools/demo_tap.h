@@ -1,6 +1,6 @@
 #pragma once
-// Listens to the telemetry of one process of the demo and keeps what its parent wants to know. on_event() is called by
-// whoever drives the engine; take() by the process's own thread.
+// Listens to the telemetry of one rank of the demo and keeps what its parent wants to know. on_event() is called by
+// whoever drives the engine; take() by the rank's own thread.
 
 #include <map>
 #include <mutex>
@@ -15,7 +15,8 @@ class DemoTap final : public EventListener {
  public:
   static constexpr Duration kGapMin = 5ms;  // shorter pauses between chunks are ordinary
 
-  DemoTap(const std::vector<ProcessInfo>& roster, std::uint32_t rank, std::size_t nics);
+  // Rank r is on server r.
+  DemoTap(ProcessId self, const std::vector<ProcessInfo>& roster, std::size_t nics);
 
   void on_event(const Event& event) override;
 
@@ -36,7 +37,7 @@ class DemoTap final : public EventListener {
   mutable std::mutex mutex_;  // guards what follows
   std::vector<Json> reports_;
   std::map<std::uint8_t, DemoResent> resent_;  // by NIC
-  std::vector<Instant> placed_at_;             // by rank; kNever before start()
+  Instant placed_at_ = kNever;                 // last; kNever before start()
   std::vector<std::uint64_t> sent_bytes_;      // by NIC
 };
 

@@ -13,8 +13,6 @@
 #include "tools/bench_report.h"
 #include "tools/child.h"
 #include "tools/command.h"
-#include "tools/demo_plan.h"
-#include "tools/demo_story.h"
 #include "tools/pattern.h"
 #include "tools/table.h"
 
@@ -341,121 +339,6 @@ TEST(BareCopy, MovesEveryMessageThroughTheRing) {
   bare_receive(there, plan, ring);
   EXPECT_EQ(count_wrong({0, 1, 0}, ring), 0u);
   EXPECT_TRUE(children.join(steady_now() + 10s));
-}
-
-// ---- the demo ---------------------------------------------------------------------------------------------------
-
-TEST(DemoPlan, TheUsualFaultsFitAndAllHealInTime) {
-  for (const Duration length : {Duration(3s), Duration(8s), Duration(60s)}) {
-    DemoPlan plan;
-    plan.length = length;
-    plan.faults = demo_faults(plan);
-    EXPECT_TRUE(check_faults(plan));
-    for (const FaultSpec& fault : plan.faults) {
-      EXPECT_LT(fault.at.time + fault.lasting, length);
-      EXPECT_EQ(parse_fault(to_text(fault)), fault) << to_text(fault);
-    }
-  }
-}
-
-class DemoStoryTest : public testing::Test {
- protected:
-  DemoStoryTest() {
-    plan_.faults = {*parse_fault("at=1s server=0 nic=1 kind=cable for=1s")};
-    story_.emplace(plan_, Instant{}, [this](Instant at, Colour, const std::string& text) {
-      lines_.push_back(fmt::format("{:.0f} {}", to_ms(at.time_since_epoch()), text));
-    });
-  }
-  static Instant at(int ms) { return Instant(ms * 1ms); }
-  void event(std::uint32_t rank, EventKind kind, int ms, std::uint32_t peer = 0, Cause cause = Cause::kNone) {
-    // Number 5 is the first fault after the four that give the NICs their speed.
-    story_->on_report(
-        rank, to_json(DemoEvent{
-                  .kind = kind, .at = at(ms), .peer = peer, .here = 1, .there = 1, .cause = cause, .number = 5}));
-  }
-  // The cable between servers 0 and 1 is pulled, fenced at both ends, put back and trusted.
-  void play_cable() {
-    event(0, EventKind::kFaultInjected, 1000);
-    event(0, EventKind::kPathDown, 1001, 1, Cause::kCarrier);
-    event(1, EventKind::kPathDown, 1003, 0, Cause::kTold);
-    story_->on_report(0, to_json(DemoResent{at(1004), 2, 4096}));
-    event(0, EventKind::kFenceReceived, 1004, 1);
-    event(1, EventKind::kFenceReceived, 1005, 0);
-    story_->settle(at(1500));
-    event(0, EventKind::kFaultHealed, 2000);
-    event(0, EventKind::kPathTrusted, 2300, 1);
-    event(1, EventKind::kPathTrusted, 2301, 0);
-    story_->settle(at(2500));
-  }
-
-  DemoPlan plan_;
-  std::vector<std::string> lines_;
-  std::optional<DemoStory> story_;
-};
-
-TEST_F(DemoStoryTest, TellsAFaultFromBeginningToEnd) {
-  play_cable();
-  EXPECT_THAT(lines_,
-              testing::ElementsAre("1000 - server 0 NIC 1: cable pulled", "1001   noticed after 1 ms: carrier lost",
-                                   "1005   repaired after 5 ms: 1 path fenced, 4 KiB sent again over 0:2",
-                                   "2000 + server 0 NIC 1: cable back",
-                                   "2301   server 0 NIC 1 carries traffic again, 301 ms later"));
-  EXPECT_TRUE(story_->all_over());
-}
-
-TEST_F(DemoStoryTest, IsNotOverWhileAPathIsAway) {
-  event(0, EventKind::kFaultInjected, 1000);
-  event(0, EventKind::kPathDown, 1001, 1, Cause::kCarrier);
-  event(0, EventKind::kFaultHealed, 2000);
-  story_->settle(at(3000));
-  EXPECT_FALSE(story_->all_over());
-}
-
-TEST_F(DemoStoryTest, PathsThatEndWithTheStreamsAreNoNews) {
-  play_cable();
-  story_->close(at(8000));
-  event(0, EventKind::kPathDown, 8001, 1, Cause::kClosed);
-  EXPECT_EQ(story_->summary().faults.front().back, at(2301));
-}
-
-TEST_F(DemoStoryTest, TheStallIsTheLongestPauseSinceTheFault) {
-  event(0, EventKind::kFaultInjected, 1000);
-  story_->on_report(1, to_json(DemoGap{0, at(990), at(1030)}));
-  story_->on_report(1, to_json(DemoGap{0, at(1100), at(1110)}));
-  story_->on_report(2, to_json(DemoGap{1, at(1100), at(1190)}));  // not a session of server 0
-  story_->close(at(8000));
-  EXPECT_EQ(story_->summary().faults.front().longest_gap, 30ms);
-}
-
-TEST_F(DemoStoryTest, AMessageThatDidNotArriveIsLost) {
-  const auto totals = [](std::vector<std::uint64_t> sent, std::vector<std::uint64_t> received) {
-    return to_json(
-        DemoTotals{.sent_messages = std::move(sent), .received_messages = std::move(received), .checked_bytes = 10});
-  };
-  story_->on_report(0, totals({0, 5, 5}, {0, 4, 4}));
-  story_->on_report(1, totals({4, 0, 4}, {5, 0, 4}));
-  EXPECT_FALSE(story_->all_totals());
-  story_->on_report(2, totals({4, 4, 0}, {4, 4, 0}));  // server 0 sent 5
-  EXPECT_TRUE(story_->all_totals());
-  story_->close(at(8000));
-  const DemoSummary summary = story_->summary();
-  EXPECT_EQ(summary.lost_messages, 1u);
-  EXPECT_EQ(summary.messages, 25u);
-  EXPECT_EQ(summary.bytes, 30u);
-}
-
-TEST_F(DemoStoryTest, RatesAreTakenBeforeDuringAndAfter) {
-  for (int ms = 0; ms <= 8000; ms += 100) {
-    const std::uint64_t slow_ms = static_cast<std::uint64_t>(std::clamp(ms - 1000, 0, 1000));
-    story_->on_report(0,
-                      to_json(DemoTick{at(ms), static_cast<std::uint64_t>(ms) * 1000 - slow_ms * 500, {0, 0, 0, 0}}));
-  }
-  play_cable();
-  story_->close(at(8000));
-  const FaultStory fault = story_->summary().faults.front();
-  EXPECT_NEAR(fault.before_bytes_s, 1e6, 1);
-  EXPECT_NEAR(fault.during_bytes_s, 0.5e6, 1);
-  EXPECT_NEAR(fault.after_bytes_s, 1e6, 1);
 }
 
 }  // namespace

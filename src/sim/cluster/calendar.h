@@ -2,6 +2,7 @@
 // Numbers in the order of times that never fall behind what was taken last, to within a grain; first in, first out inside a grain.
 // A ring of buckets, so adding and taking cost the same however many there are.
 
+#include <algorithm>
 #include <bit>
 #include <cstdint>
 #include <vector>
@@ -15,10 +16,8 @@ class Calendar final {
       : grains_per_s_(1 / grain_s), next_(count, kNone), buckets_(kBuckets), used_(kBuckets / 64) {}
 
   void add(std::uint32_t number, double time_s) {
-    const double ahead = time_s * grains_per_s_ - static_cast<double>(now_);
-    const std::uint64_t grain = now_ + (ahead >= kBuckets - 1 ? kBuckets - 1
-                                        : ahead > 0           ? static_cast<std::uint64_t>(ahead)
-                                                              : 0);
+    const auto ahead = static_cast<std::int64_t>(std::min(time_s * grains_per_s_ - now_grains_, kBuckets - 1.0));
+    const std::uint64_t grain = now_ + static_cast<std::uint64_t>(std::max<std::int64_t>(ahead, 0));
     const std::size_t at = grain % kBuckets;
     Bucket& bucket = buckets_[at];
     next_[number] = kNone;
@@ -39,6 +38,7 @@ class Calendar final {
       word = used_[now_ % kBuckets / 64];
     }
     now_ += static_cast<std::uint64_t>(std::countr_zero(word));
+    now_grains_ = static_cast<double>(static_cast<std::int64_t>(now_));
     const std::size_t at = now_ % kBuckets;
     const std::uint32_t number = buckets_[at].first;
     buckets_[at].first = next_[number];
@@ -48,7 +48,7 @@ class Calendar final {
   }
 
   // The time is behind the grain of what was taken last: add it again.
-  bool later(double time_s) const { return time_s * grains_per_s_ >= static_cast<double>(now_ + 1); }
+  bool later(double time_s) const { return time_s * grains_per_s_ >= now_grains_ + 1; }
 
  private:
   static constexpr std::uint32_t kNone = UINT32_MAX;
@@ -60,6 +60,7 @@ class Calendar final {
 
   double grains_per_s_;
   std::uint64_t now_ = 0;  // grain
+  double now_grains_ = 0;  // the same; conversions would be a twentieth of the time
   std::size_t size_ = 0;
   std::vector<std::uint32_t> next_;
   std::vector<Bucket> buckets_;

@@ -36,7 +36,9 @@ class Connections final {
       : slots_(std::clamp(slots, 1U, kMostSlots)), all_(flat.connections.size()) {
     if (kDeferred) deferred_.resize(all_.size());
     if (slots_ > ConnectionState::kSlotsInside) at_s_.resize(all_.size() * slots_);
-    if (flat.sends_awaited) ends_.resize(all_.size() * slots_, kNoIndex);
+    const auto awaited = [](const FlatConnection& c) { return c.awaited; };
+    if (std::any_of(flat.connections.begin(), flat.connections.end(), awaited))
+      ends_.resize(all_.size() * slots_, kNoIndex);
   }
 
   ConnectionState& operator[](std::uint32_t number) { return all_[number]; }
@@ -76,7 +78,7 @@ class Connections final {
     if constexpr (kDeferred) --deferred_[place(c)].timed;
   }
 
-  // The end that the receipt of the slot's message completes (kNoIndex: none). Only if the lanes' sends are awaited.
+  // The end that the receipt of the slot's message completes (kNoIndex: none). Only of awaited ones.
   std::uint32_t& end(const ConnectionState& c, std::uint32_t slot) { return ends_[place(c) * slots_ + slot]; }
 
  private:

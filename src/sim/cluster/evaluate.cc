@@ -9,6 +9,9 @@ namespace r2ccl::sim {
 namespace {
 
 constexpr std::size_t kProofsMax = 16;  // a shape of 1,024 ranks is a few megabytes
+// Lanes with more steps are not kept for the next timing: they would be hundreds of megabytes, and flattening them is a small part of
+// their time.
+constexpr std::size_t kKeptSteps = std::size_t{1} << 18;
 
 // What a proof depends on, besides the lanes. all_to_all compares the sizes of pieces, so it keeps them.
 Frame shape_of(const Frame& frame) {
@@ -36,17 +39,16 @@ class Stopwatch final {
 
 }  // namespace
 
-Result<CheckReport> Proofs::check(const Schedule& schedule) {
+Result<Proofs::Proven*> Proofs::check(const Schedule& schedule) {
   Frame frame = shape_of(schedule.frame);
   const auto known = std::find_if(proven_.begin(), proven_.end(), [&](const Proven& p) {
     return p.shape.frame == frame && p.shape.lanes == schedule.lanes;
   });
-  if (known != proven_.end()) return known->report;
+  if (known != proven_.end()) return &*known;
   const Result<CheckReport> report = r2ccl::check(schedule);
-  if (!report) return report;
+  if (!report) return std::unexpected(report.error());
   if (proven_.size() == kProofsMax) proven_.erase(proven_.begin());
-  proven_.push_back({{std::move(frame), schedule.lanes}, *report});
-  return report;
+  return &proven_.emplace_back(Schedule{std::move(frame), schedule.lanes}, *report);
 }
 
 Result<Evaluation> evaluate(const Schedule& schedule, std::uint64_t bytes, const Cluster& cluster, Proofs& proofs,
@@ -54,13 +56,14 @@ Result<Evaluation> evaluate(const Schedule& schedule, std::uint64_t bytes, const
   Evaluation evaluation;
   evaluation.name = schedule.frame.algorithm;
   Stopwatch watch(options.clock);
-  const Result<CheckReport> report = proofs.check(schedule);
-  if (!report) {
-    return fail(Fault::kBug, fmt::format("the checker refuses {}: {}", schedule.frame.algorithm, report.error().what));
+  const Result<Proofs::Proven*> proven = proofs.check(schedule);
+  if (!proven) {
+    return fail(Fault::kBug, fmt::format("the checker refuses {}: {}", schedule.frame.algorithm, proven.error().what));
   }
-  evaluation.checked = *report;
+  evaluation.checked = (*proven)->report;
   evaluation.check_wall_s = watch.lap();
-  Result<Timing> timing = time_schedule(schedule, cluster, bytes, options.timing);
+  Result<Timing> timing = time_schedule(schedule, cluster, bytes, options.timing, &(*proven)->flat);
+  if ((*proven)->flat.steps.size() > kKeptSteps) (*proven)->flat = {};
   if (!timing) return std::unexpected(timing.error());
   evaluation.timing = std::move(*timing);
   evaluation.time_wall_s = watch.lap();

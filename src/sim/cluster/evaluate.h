@@ -12,18 +12,20 @@
 
 namespace r2ccl::sim {
 
-// Remembers what was proven. The checker's proof does not depend on how large pieces are or which rails carry them, so one proof
+// Remembers what was proven, and its lanes in the form that is timed. The checker's proof does not depend on how large pieces are or which rails carry them, so one proof
 // serves all schedules that differ in nothing else; thousands of failure patterns share a few.
 class Proofs final {
  public:
-  Result<CheckReport> check(const Schedule& schedule);
-  std::size_t proven() const { return proven_.size(); }
-
- private:
   struct Proven {
     Schedule shape;  // without bounds and shares
     CheckReport report;
+    FlatLanes flat;  // of time_schedule()
   };
+  // Valid until the next call.
+  Result<Proven*> check(const Schedule& schedule);
+  std::size_t proven() const { return proven_.size(); }
+
+ private:
   std::vector<Proven> proven_;  // the latest last; bounded
 };
 

@@ -77,6 +77,15 @@ std::uint32_t period_of(const Lane& lane) {
   return static_cast<std::uint32_t>(std::min<std::uint64_t>(period, lane.outer));
 }
 
+std::vector<double> bytes_of_spans(const Layout& layout, std::uint64_t bytes) {
+  std::vector<double> of_span;
+  of_span.reserve(layout.span_count());
+  for (std::uint32_t span = 0; span < layout.span_count(); ++span) {
+    of_span.push_back(layout.share(span) * static_cast<double>(bytes));
+  }
+  return of_span;
+}
+
 // Of the steps that are awaited, lane by lane.
 void number_ends(FlatLanes& flat) {
   flat.end_count = 0;
@@ -97,10 +106,7 @@ void number_ends(FlatLanes& flat) {
 class Flattener final {
  public:
   Flattener(const Schedule& schedule, std::uint64_t bytes) : schedule_(schedule), numbers_(flat_.connections) {
-    const Layout& layout = schedule.frame.layout;
-    for (std::uint32_t span = 0; span < layout.span_count(); ++span) {
-      flat_.bytes_of_span.push_back(layout.share(span) * static_cast<double>(bytes));
-    }
+    flat_.bytes_of_span = bytes_of_spans(schedule.frame.layout, bytes);
     for (std::uint32_t rank = 0; rank < schedule.lanes.size(); ++rank)
       server_of_.push_back(rank / schedule.frame.ranks_per_server);
   }
@@ -141,7 +147,10 @@ class Flattener final {
       connection = number[connection];
     };
     for (FlatStep& step : flat_.steps) take(step.out);
-    for (FlatStep& step : flat_.steps) take(step.in);
+    for (FlatStep& step : flat_.steps) {
+      take(step.in);
+      step.receipt_awaited = step.in != kNoIndex && sorted[step.in].awaited;
+    }
     flat_.connections.swap(sorted);
   }
 
@@ -204,7 +213,6 @@ class Flattener final {
     const bool inside = in_inner(lane, wait.step);
     const std::uint32_t inner = inside ? lane.inner : 1;
     if (inner == 0 || lane.outer == 0) return;
-    flat_.sends_awaited |= sends(lane.steps[wait.step].kind);
     const bool one_inner = wait.one_inner && inside;
     awaited.ends_per_outer = one_inner ? inner : std::max(awaited.ends_per_outer, 1U);
     awaited.iterations_per_end = inner / awaited.ends_per_outer;
@@ -246,7 +254,9 @@ class Flattener final {
       }
       if (sends(step.kind)) {
         out.to = peer(step.to, outer, inner);
+        out.to_inside = server_of_[out.to] == server_of_[flat.rank];
         out.out = numbers_.of(flat.rank, out.to, step.channel_out);
+        flat_.connections[out.out].awaited |= out.awaited;
       }
     }
     out.waits = runs && has_to_wait(info);
@@ -285,6 +295,14 @@ class Flattener final {
 };
 
 }  // namespace
+
+bool resize(FlatLanes& flat, const Layout& layout, std::uint64_t bytes) {
+  std::vector<double> of_span = bytes_of_spans(layout, bytes);
+  const auto both_empty_or_not = [](double a, double b) { return (a > 0) == (b > 0); };
+  if (!std::ranges::equal(of_span, flat.bytes_of_span, both_empty_or_not)) return false;
+  flat.bytes_of_span = std::move(of_span);
+  return true;
+}
 
 void stretch(FlatLanes& flat, std::uint32_t at, std::int64_t more) {
   const auto move = [&](std::uint32_t& bound) {

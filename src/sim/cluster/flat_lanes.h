@@ -21,8 +21,10 @@ struct FlatStep {
   std::uint32_t to = 0;          // rank it goes to
   std::uint32_t span = 0;
   std::uint32_t info = 0;  // in FlatLanes::infos
-  std::uint32_t inner : 29 = 0;
-  bool from_inside : 1 = false;  // the message comes from a rank of this server
+  std::uint32_t inner : 27 = 0;
+  bool from_inside : 1 = false;      // the message comes from a rank of this server
+  bool to_inside : 1 = false;        // it goes to one
+  bool receipt_awaited : 1 = false;  // somebody waits for receipts of messages of `in`
   bool waits : 1 = false;
   bool awaited : 1 = false;
 };
@@ -73,6 +75,7 @@ struct FlatLane {
 struct FlatConnection {
   std::uint32_t from = 0;
   std::uint32_t to = 0;
+  bool awaited = false;  // somebody waits for receipts of its messages
 };
 
 struct FlatLanes {
@@ -84,12 +87,15 @@ struct FlatLanes {
   std::vector<FlatWait> waits;
   std::uint32_t end_count = 0;
   std::vector<FlatConnection> connections;  // in the order in which their senders use them
-  bool sends_awaited = false;
   std::vector<double> bytes_of_span;
 };
 
 // The ranks of all peers and the numbers of all spans must be in range (the checker proves it); asserted.
 FlatLanes flatten(const Schedule& schedule, std::uint64_t bytes);
+
+// The same lanes for data of other sizes; much cheaper than flattening again. False, and nothing is changed, if other ranges than before
+// have no bytes: then other steps are left out.
+bool resize(FlatLanes& flat, const Layout& layout, std::uint64_t bytes);
 
 // Gives the lanes `more` outer iterations (or fewer, if negative), inserted or left out after iteration `at`: what is bounded to
 // iterations behind it moves. Numbers the ends anew.

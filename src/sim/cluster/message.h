@@ -21,6 +21,7 @@ struct Message {
   std::uint32_t from = 0;  // ranks
   std::uint32_t to = 0;
   std::int32_t rail = kAnyRail;
+  bool inside = false;  // `from` and `to` are of one server
   std::uint32_t span = 0;
   std::uint32_t segment = 0;
   double ready_s = 0;

@@ -35,7 +35,21 @@ MultiPort::MultiPort(const Cluster& cluster, const Frame& frame, const LaneTraff
       fabric_in_free_s_(cluster.ranks(), 0),
       start_s_(cluster.nics, 0) {
   for (std::uint32_t rank = 0; rank < cluster.ranks(); ++rank) server_of_.push_back(rank / cluster.gpus);
+  own_nics_.resize(cluster.ranks());
   if (cluster.gpus > 1) share_nics(traffic);
+  if (cluster.gpus > 1 && !routes_.has_rails() && rates_.constant() && options.occupancy == nullptr) find_own_nics();
+}
+
+void MultiPort::find_own_nics() {
+  const auto only = [&](const Splitter& splitter, std::uint32_t rank) {
+    const std::span<const std::uint32_t> nics = splitter.nics(rank);
+    const bool own = nics.size() == 1 && routes_.owns(rank % cluster_.gpus, nics[0]);
+    return own ? server_of_[rank] * cluster_.nics + nics[0] : kNoIndex;
+  };
+  for (std::uint32_t rank = 0; rank < cluster_.ranks(); ++rank) {
+    own_nics_[rank].out = only(out_of_gpu_, rank);
+    own_nics_[rank].in = only(into_gpu_, rank);
+  }
 }
 
 void MultiPort::share_nics(const LaneTraffic& traffic) {
@@ -77,7 +91,7 @@ MultiPort::Side MultiPort::in_side(const Message& message) {
           .outgoing = false};
 }
 
-double MultiPort::send(const Message& message) {
+double MultiPort::send_any(const Message& message) {
   const std::uint32_t u = server_of_[message.from];
   const std::uint32_t v = server_of_[message.to];
   if (u == v) return inside_server(message);
@@ -98,14 +112,10 @@ std::uint32_t MultiPort::queues() const {
   return 2 * cluster_.ranks() + cluster_.servers * cluster_.nics;
 }
 
-std::uint32_t MultiPort::queue_of(const Message& message) const {
+std::uint32_t MultiPort::pinned_queue(const Message& message) const {
   const std::uint32_t u = server_of_[message.from];
-  const std::uint32_t v = server_of_[message.to];
-  const std::uint32_t nics = cluster_.ranks();
-  if (u == v) return nics + cluster_.servers * cluster_.nics + message.from;
-  if (message.rail < 0) return message.from;
-  const auto pair = routes_.pinned(u, v, static_cast<std::uint32_t>(message.rail));
-  return pair ? nics + u * cluster_.nics + pair->out : message.from;
+  const auto pair = routes_.pinned(u, server_of_[message.to], static_cast<std::uint32_t>(message.rail));
+  return pair ? cluster_.ranks() + u * cluster_.nics + pair->out : message.from;
 }
 
 double MultiPort::busiest_s() const {
@@ -123,7 +133,7 @@ double MultiPort::busiest_s() const {
 }
 
 // When the first of its NICs is; what has to cross the fabric does so before.
-double MultiPort::free_s(const Message& message) const {
+double MultiPort::free_any_s(const Message& message) const {
   const std::uint32_t u = server_of_[message.from];
   const std::uint32_t v = server_of_[message.to];
   const std::uint32_t gpu = message.from - u * cluster_.gpus;

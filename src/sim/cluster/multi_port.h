@@ -28,11 +28,23 @@ class MultiPort final {
   MultiPort(const Cluster& cluster, const Frame& frame, const LaneTraffic& traffic, const TimingOptions& options,
             Timing& timing);
 
-  double send(const Message& message);
+  double send(const Message& message) {
+    const std::uint32_t out = own_nics_[message.from].out;
+    const std::uint32_t in = own_nics_[message.to].in;
+    if (message.inside || message.rail >= 0 || out == kNoIndex || in == kNoIndex) return send_any(message);
+    return by_own(message, out, in);
+  }
   // Servers (one GPU each) or ranks for messages that may use several NICs, then NICs for pinned ones, then fabric ports.
   std::uint32_t queues() const;
-  std::uint32_t queue_of(const Message& message) const;
-  double free_s(const Message& message) const;
+  std::uint32_t queue_of(const Message& message) const {
+    if (message.inside) return cluster_.ranks() + static_cast<std::uint32_t>(out_free_s_.size()) + message.from;
+    return message.rail < 0 ? message.from : pinned_queue(message);
+  }
+  double free_s(const Message& message) const {
+    const std::uint32_t nic = own_nics_[message.from].out;
+    if (message.inside || message.rail >= 0 || nic == kNoIndex) return free_any_s(message);
+    return std::max(out_free_s_[nic], paced_until_s_[message.from]);
+  }
   double leaves_s(const Message& message, double free_s) const { return std::max(free_s, message.ready_s); }
   // How long the NICs of the server that had most to do were busy in one direction, in the mean.
   double busiest_s() const;
@@ -54,6 +66,32 @@ class MultiPort final {
   Side out_side(const Message& message);
   Side in_side(const Message& message);
 
+  // Of a rank: the NIC that carries all it sends or receives, and needs no crossing; numbered server * nics + nic. kNoIndex: several.
+  struct OwnNics {
+    std::uint32_t out = kNoIndex;
+    std::uint32_t in = kNoIndex;
+  };
+  void find_own_nics();
+  double by_own(const Message& message, std::uint32_t out, std::uint32_t in) {
+    ++timing_.messages;
+    double& paced_s = paced_until_s_[message.from];
+    paced_s = std::max(paced_s, message.ready_s) + message.bytes * pace_s_per_byte_[message.from];
+    const double* const seconds_per_byte = rates_.seconds_per_byte().data();
+    const double out_s = std::max(out_free_s_[out], message.ready_s);
+    const double sent_s = out_s + (message.bytes * seconds_per_byte[out] + cluster_.port_cost_s);
+    out_free_s_[out] = sent_s;
+    timing_.nic_bytes_out[out] += message.bytes;
+    out_busy_s_[out] += sent_s - out_s;
+    const double in_s = std::max(in_free_s_[in], std::min(out_s, message.now_s) + cluster_.alpha_s);
+    const double received_s = in_s + message.bytes * seconds_per_byte[in] + cluster_.port_cost_s;
+    in_free_s_[in] = received_s;
+    timing_.nic_bytes_in[in] += message.bytes;
+    in_busy_s_[in] += received_s - in_s;
+    return std::max(received_s, sent_s + cluster_.alpha_s);
+  }
+  double send_any(const Message& message);
+  std::uint32_t pinned_queue(const Message& message) const;
+  double free_any_s(const Message& message) const;
   void share_nics(const LaneTraffic& traffic);
   double inside_server(const Message& message);
   double by_shares(const Message& message);
@@ -101,6 +139,7 @@ class MultiPort final {
   // that becomes free and run ahead of the others.
   std::vector<double> pace_s_per_byte_;  // [rank]
   std::vector<double> paced_until_s_;
+  std::vector<OwnNics> own_nics_;   // [rank]
   std::vector<double> out_free_s_;  // [server * nics + nic]
   std::vector<double> in_free_s_;
   std::vector<double> out_busy_s_;

@@ -81,6 +81,52 @@ TEST(Pipeline, OnlySomeRoundsOfALongOneAreRun) {
   EXPECT_EQ(flat.end_count, before.end_count);
 }
 
+// Occupancy is drawn on the way that holds for any NICs; without it messages between GPUs that have one NIC each take the short one.
+TEST(Pipeline, MessagesOverOneOwnNicTakeTheSameTimeEitherWay) {
+  std::uint32_t timed_both = 0;
+  for (const std::uint32_t lost : {0U, 1U, 3U}) {
+    Cluster cluster = Cluster::uniform(6, 8, 8, 50e9);
+    draw_damage(cluster, lost, false, lost);
+    for (const char* algorithm : {"weighted_direct", "rotated_direct", "hierarchical"}) {
+      const Result<Plan> plan = r2ccl::plan(algorithm, {.bytes = kGiB}, cluster, {.segments = 8});
+      if (!plan) continue;  // rotated_direct may not apply
+      ++timed_both;
+      const Schedule schedule = plan->schedule();
+      std::vector<Occupancy> occupancy;
+      const Result<Timing> shown = time_schedule(schedule, cluster, kGiB, {.occupancy = &occupancy});
+      const Result<Timing> timed = time_schedule(schedule, cluster, kGiB, {.whole = true});
+      ASSERT_TRUE(shown && timed);
+      EXPECT_EQ(timed->time_s, shown->time_s) << algorithm << ", " << lost << " lost";
+      EXPECT_EQ(timed->nic_bytes_out, shown->nic_bytes_out) << algorithm << ", " << lost << " lost";
+      EXPECT_EQ(timed->nic_bytes_in, shown->nic_bytes_in) << algorithm << ", " << lost << " lost";
+    }
+  }
+  EXPECT_GE(timed_both, 6U);
+}
+
+TEST(Pipeline, KeptLanesGiveTheTimeOfFreshOnes) {
+  FlatLanes kept;
+  const Schedule first =
+      r2ccl::plan("weighted_direct", {.bytes = kGiB}, Cluster::uniform(16, 8, 8, 50e9), {})->schedule();
+  for (std::uint64_t seed = 0; seed < 4; ++seed) {
+    Cluster cluster = Cluster::uniform(16, 8, 8, 50e9);
+    draw_damage(cluster, 4, false, seed);
+    const std::uint64_t bytes = kGiB >> seed % 2;
+    Schedule schedule = r2ccl::plan("weighted_direct", {.bytes = kGiB}, cluster, {})->schedule();
+    ASSERT_EQ(schedule.lanes, first.lanes);
+    if (seed == 2) {  // a piece without bytes: steps are left out that were there before
+      std::vector<std::uint64_t>& bounds = schedule.frame.layout.bounds;
+      bounds[1] = bounds[0];
+    }
+    const Result<Timing> fresh = time_schedule(schedule, cluster, bytes);
+    const Result<Timing> again = time_schedule(schedule, cluster, bytes, {}, &kept);
+    ASSERT_TRUE(fresh && again);
+    EXPECT_EQ(again->time_s, fresh->time_s) << "seed " << seed;
+    EXPECT_EQ(again->messages, fresh->messages) << "seed " << seed;
+    EXPECT_EQ(kept.lanes.front().outer, flatten(schedule, bytes).lanes.front().outer);
+  }
+}
+
 TEST(Pipeline, FewSegmentsAreNone) {
   const Cluster cluster = Cluster::uniform(4, 1, 8, 50e9);
   const Schedule schedule = r2ccl::plan("weighted_direct", {.bytes = kGiB}, cluster, {.segments = 8})->schedule();

@@ -39,6 +39,8 @@ class Replay final {
         network_(network),
         progress_(progress),
         segments_(segments),
+        steps_(flat.steps.data()),
+        last_step_(static_cast<std::uint32_t>(std::max<std::size_t>(flat.steps.size(), 1) - 1)),
         receipt_s_{cluster.alpha_s, cluster.intra_alpha_s},
         connections_(flat, schedule.frame.slots),
         ends_(flat.end_count),
@@ -114,26 +116,32 @@ class Replay final {
   void advance(std::uint32_t lane) {
     LaneState& cursor = cursors_[lane];
     while (cursor.at != kNoIndex) {
-      const FlatStep& step = flat_.steps[cursor.at];
-      prefetch_connections(cursor.at + 2);
+      const FlatStep& step = steps_[cursor.at];
+      prefetch_connections(cursor.at + 4);
       double start_s = cursor.time_s;
       if (!can_start(lane, step, start_s)) return;
-      if (step.out != kNoIndex) {
-        cursor.ready_s = start_s;
-        cursor.out = step.out;
-        cursor.to = step.to;
-        cursor.bytes = flat_.bytes_of_span[step.span];
-        if constexpr (!Network::kDeferred) {
-          if (calendar_.later(start_s)) return calendar_.add(lane, start_s);
-          return line_up(lane);
-        }
+      if constexpr (Network::kDeferred) {
+        run_step<true>(lane, step, start_s, message(cursor, step, start_s));
+      } else {
+        if (step.out != kNoIndex) return hold(lane, message(cursor, step, start_s));
+        run_step<false>(lane, step, start_s, {});
       }
-      run_step(lane, step, start_s, message(cursor));
     }
   }
 
-  void line_up(std::uint32_t lane) {
-    const Message m = message(cursors_[lane]);
+  // Until it is ready, then in the queue of its port.
+  void hold(std::uint32_t lane, const Message& m) {
+    LaneState& cursor = cursors_[lane];
+    cursor.ready_s = m.ready_s;
+    cursor.bytes = m.bytes;
+    cursor.out = m.connection;
+    cursor.to = m.to;
+    cursor.inside = m.inside;
+    if (calendar_.later(m.ready_s)) return calendar_.add(lane, m.ready_s);
+    line_up(lane, m);
+  }
+
+  void line_up(std::uint32_t lane, const Message& m) {
     PortQueue& queue = queues_[network_.queue_of(m)];
     (queue.first == kNoIndex ? queue.first : cursors_[queue.last].next_asleep) = lane;
     queue.last = lane;
@@ -152,14 +160,14 @@ class Replay final {
     const std::uint32_t number = calendar_.take();
     if (number == kNoIndex) return false;
     if (number < cursors_.size()) {
-      line_up(number);
+      line_up(number, message(cursors_[number]));
       return true;
     }
     PortQueue& queue = queues_[number - cursors_.size()];
     queue.in_calendar = false;
     const std::uint32_t lane = queue.first;
     LaneState& cursor = cursors_[lane];
-    const FlatStep& step = flat_.steps[cursor.at];
+    const FlatStep& step = steps_[cursor.at];
     prefetch_connections(cursor.at + 1);
     Message m = message(cursor);
     const double free_s = network_.free_s(m);
@@ -171,7 +179,7 @@ class Replay final {
     const bool on = send_first(lane, step, m, free_s);
     if (queue.first != kNoIndex) {
       const LaneState& next = cursors_[queue.first];
-      __builtin_prefetch(&flat_.steps[next.at]);
+      __builtin_prefetch(&steps_[next.at]);
       connections_.prefetch(next.out);
       call(queue, network_.free_s(message(next)));
     }
@@ -190,8 +198,10 @@ class Replay final {
     }
     now_s_ = std::max(now_s_, leaves_s);
     m.now_s = now_s_;
+    if (segments_) [[unlikely]]
+      tell_segment(cursors_[lane], step, m);
     work_.push_back(lane);
-    return run_step(lane, step, m.ready_s, m);
+    return run_step<true>(lane, step, m.ready_s, m);
   }
 
   // False: asleep until the first thing that is missing has a time.
@@ -210,14 +220,17 @@ class Replay final {
     return true;
   }
 
-  // False: its message `m` has no route.
+  // False: its message `m` has no route. `kMaySend`: not if it is known that the step sends nothing.
+  template <bool kMaySend>
   bool run_step(std::uint32_t lane, const FlatStep& step, double start_s, const Message& m) {
     LaneState& cursor = cursors_[lane];
     cursor.time_s = start_s;
     const std::uint32_t end = step.awaited ? end_of(cursor, step) : kNoIndex;
     if (step.in != kNoIndex) receive(step, start_s);
-    if (step.out != kNoIndex && !send(step, end, m)) return false;
-    if (end != kNoIndex) reach(end, start_s, step.out != kNoIndex);
+    if constexpr (kMaySend) {
+      if (step.out != kNoIndex && !send(step, end, m)) return false;
+    }
+    if (end != kNoIndex) reach(end, start_s, kMaySend && step.out != kNoIndex);
     ++cursor.at;
     find_step(lane, cursor);
     return true;
@@ -245,24 +258,33 @@ class Replay final {
     connections_.at_s(in, slot) = receipt_s;
     connections_.receive(in);
     wake_all(connections_.senders_asleep(in));
-    if (!flat_.sends_awaited) return;
+    if (!step.receipt_awaited) return;
     const std::uint32_t end = std::exchange(connections_.end(in, slot), kNoIndex);
     if (end != kNoIndex) reach(end, receipt_s, false);
   }
 
+  Message message(const LaneState& cursor, const FlatStep& step, double ready_s) const {
+    return {.connection = step.out,
+            .from = cursor.rank,
+            .to = step.to,
+            .rail = cursor.rail,
+            .inside = step.to_inside,
+            .ready_s = ready_s,
+            .bytes = flat_.bytes_of_span[step.span]};
+  }
+  // The one it holds.
   Message message(const LaneState& cursor) const {
-    Message m{.connection = cursor.out,
-              .from = cursor.rank,
-              .to = cursor.to,
-              .rail = cursor.rail,
-              .ready_s = cursor.ready_s,
-              .bytes = cursor.bytes};
-    if (segments_) [[unlikely]] {
-      const FlatStep& step = flat_.steps[cursor.at];
-      m.span = step.span;
-      m.segment = static_cast<std::uint32_t>(flat_.segments[step.info].at(cursor.outer, step.inner));
-    }
-    return m;
+    return {.connection = cursor.out,
+            .from = cursor.rank,
+            .to = cursor.to,
+            .rail = cursor.rail,
+            .inside = cursor.inside,
+            .ready_s = cursor.ready_s,
+            .bytes = cursor.bytes};
+  }
+  void tell_segment(const LaneState& cursor, const FlatStep& step, Message& m) const {
+    m.span = step.span;
+    m.segment = static_cast<std::uint32_t>(flat_.segments[step.info].at(cursor.outer, step.inner));
   }
 
   bool send(const FlatStep& step, std::uint32_t end, const Message& m) {
@@ -275,7 +297,7 @@ class Replay final {
       return true;
     } else {
       const std::uint32_t receiver = connections_.receivers_asleep(out);
-      if (receiver != kNoIndex) __builtin_prefetch(&flat_.steps[cursors_[receiver].at]);
+      if (receiver != kNoIndex) __builtin_prefetch(&steps_[cursors_[receiver].at]);
       const double arrival_s = network_.send(m);
       if (receiver != kNoIndex) prefetch_connections(cursors_[receiver].at + 1);
       arrive(out, slot, arrival_s);
@@ -316,7 +338,7 @@ class Replay final {
     for (;;) {
       for (; cursor.at < cursor.end; ++cursor.at) {
         if (cursor.all || runs(cursor)) return prefetch_step(cursor.at);
-        const FlatStep& step = flat_.steps[cursor.at];
+        const FlatStep& step = steps_[cursor.at];
         if (step.awaited) reach(end_of(cursor, step), cursor.time_s, false);
       }
       if (progress_ != nullptr) progress_->pass(lane, cursor.outer, cursor.time_s);
@@ -326,19 +348,17 @@ class Replay final {
   }
 
   bool runs(const LaneState& cursor) const {
-    const FlatStepInfo& info = flat_.infos[flat_.steps[cursor.at].info];
+    const FlatStepInfo& info = flat_.infos[steps_[cursor.at].info];
     return cursor.outer >= info.outer_begin && cursor.outer < info.outer_end;
   }
 
   // Most of the time goes into waiting for memory. What a lane touches next is asked for while something else is done: the steps
   // after `at`, their connections, and what the lane asleep on them does next.
-  void prefetch_step(std::uint32_t at) const {
-    if (at + 5 < flat_.steps.size()) __builtin_prefetch(&flat_.steps[at + 5]);
-  }
+  void prefetch_step(std::uint32_t at) const { __builtin_prefetch(steps_ + std::min(at + 8, last_step_)); }
   void prefetch_connections(std::uint32_t at) const {
-    if (at >= flat_.steps.size()) return;
-    connections_.prefetch(flat_.steps[at].in);
-    connections_.prefetch(flat_.steps[at].out);
+    if (at > last_step_) return;
+    connections_.prefetch(steps_[at].in);
+    connections_.prefetch(steps_[at].out);
   }
 
   // False: there is no such outer iteration, the lane is done.
@@ -372,7 +392,7 @@ class Replay final {
   std::unexpected<Error> stuck(std::uint32_t lane) const {
     const FlatLane& flat = flat_.lanes[lane];
     const LaneState& cursor = cursors_[lane];
-    const FlatStep& step = flat_.steps[cursor.at];
+    const FlatStep& step = steps_[cursor.at];
     return fail(Fault::kBug, fmt::format("stuck: rank {}, lane {} ({}), step {} (iteration {}.{}) can never run",
                                          flat.rank, flat.number, schedule_.lanes[flat.rank][flat.number].name,
                                          step.info - flat.first_info, cursor.outer, step.inner + 0U));
@@ -383,6 +403,8 @@ class Replay final {
   Network& network_;
   Progress* const progress_;
   const bool segments_;
+  const FlatStep* const steps_;
+  const std::uint32_t last_step_;
   const std::array<double, 2> receipt_s_;  // between servers, inside one
   std::vector<LaneState> cursors_;
   std::vector<LaneLoop> loops_;

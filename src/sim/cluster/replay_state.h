@@ -23,7 +23,8 @@ struct alignas(64) LaneState {
   std::uint32_t next_asleep = kNoIndex;
   std::uint32_t rank = 0;
   std::int32_t rail = kAnyRail;
-  bool all = true;  // all steps run in this outer iteration
+  bool inside = false;  // the message stays in its server
+  bool all = true;      // all steps run in this outer iteration
 };
 static_assert(sizeof(LaneState) == 64);
 

@@ -30,6 +30,15 @@ Result<Sample> run_case(Case drawn, std::string_view algorithm, bool with_balanc
   return sample;
 }
 
+// Of the first case: most others have its shape, and a thread that has the proof need not find it again. Why a case can not be planned
+// or is refused is said when it is run.
+Proofs first_proof(const Case& first, std::string_view algorithm) {
+  Proofs proofs;
+  const Result<Plan> planned = plan(algorithm, first.request, first.cluster);
+  if (planned) (void)proofs.check(planned->schedule());
+  return proofs;
+}
+
 }  // namespace
 
 Damage draw_damage(Cluster& cluster, std::uint32_t failures, bool some_slow, std::uint64_t seed) {
@@ -80,8 +89,9 @@ Summary summarise(const std::vector<Sample>& samples) {
 Result<std::vector<Sample>> sweep(const std::function<Case(std::uint64_t seed)>& draw, std::string_view algorithm,
                                   const SweepOptions& options) {
   std::vector<Sample> samples(options.samples);  // each written by one thread
+  const Proofs first = options.samples > 0 ? first_proof(draw(options.seed), algorithm) : Proofs{};
   const auto make_worker = [&]() -> Worker {
-    return [&, proofs = std::make_shared<Proofs>()](std::uint64_t i) -> Status {
+    return [&, proofs = std::make_shared<Proofs>(first)](std::uint64_t i) -> Status {
       const std::uint64_t seed = options.seed + i;
       Result<Sample> sample = run_case(draw(seed), algorithm, options.with_balance, *proofs);
       if (!sample) return fail(sample.error().fault, fmt::format("seed {}: {}", seed, sample.error().what));

@@ -8,7 +8,6 @@
 
 #include "base/assert.h"
 #include "sim/cluster/fair.h"
-#include "sim/cluster/flat_lanes.h"
 #include "sim/cluster/multi_port.h"
 #include "sim/cluster/one_port.h"
 #include "sim/cluster/pipeline.h"
@@ -58,12 +57,9 @@ Status fits(const TimingOptions& options, const Cluster& cluster) {
 // One run of a schedule on a cluster.
 class Timer final {
  public:
-  Timer(const Schedule& schedule, const Cluster& cluster, std::uint64_t bytes, const TimingOptions& options)
-      : schedule_(schedule),
-        cluster_(cluster),
-        options_(options),
-        flat_(flatten(schedule, bytes)),
-        traffic_(traffic_of(flat_, cluster)) {}
+  // `flat`: the schedule's lanes; as they were when time() ends.
+  Timer(const Schedule& schedule, const Cluster& cluster, const TimingOptions& options, FlatLanes& flat)
+      : schedule_(schedule), cluster_(cluster), options_(options), flat_(flat), traffic_(traffic_of(flat, cluster)) {}
 
   Result<Timing> time() {
     const bool whole = options_.whole || !options_.faults.empty() || options_.occupancy != nullptr ||
@@ -74,13 +70,13 @@ class Timer final {
       const std::int64_t left_out = std::int64_t{pipeline->rounds} - pipeline->shorter;
       stretch(flat_, pipeline->start, -left_out);
       Result<Timing> timing = run(&progress);
+      stretch(flat_, pipeline->start, left_out);
       if (!timing) return timing;
       if (const std::optional<double> whole_s = progress.whole_s(busiest_s_)) {
         timing->time_s = *whole_s;
         count(*timing);
         return timing;
       }
-      stretch(flat_, pipeline->start, left_out);
     }
     Result<Timing> timing = run(nullptr);
     if (timing) count(*timing);
@@ -143,7 +139,7 @@ class Timer final {
   const Schedule& schedule_;
   const Cluster& cluster_;
   const TimingOptions& options_;
-  FlatLanes flat_;
+  FlatLanes& flat_;
   LaneTraffic traffic_;
   double busiest_s_ = 0;  // of the NICs in the last run
 };
@@ -163,11 +159,14 @@ std::string_view to_text(PortModel model) {
 }
 
 Result<Timing> time_schedule(const Schedule& schedule, const Cluster& cluster, std::uint64_t bytes,
-                             const TimingOptions& options) {
+                             const TimingOptions& options, FlatLanes* kept) {
   if (Status ok = validate(cluster); !ok) return std::unexpected(ok.error());
   if (Status ok = fits(schedule, cluster); !ok) return std::unexpected(ok.error());
   if (Status ok = fits(options, cluster); !ok) return std::unexpected(ok.error());
-  return Timer(schedule, cluster, bytes, options).time();
+  FlatLanes own;
+  FlatLanes& flat = kept != nullptr ? *kept : own;
+  if (flat.lanes.empty() || !resize(flat, schedule.frame.layout, bytes)) flat = flatten(schedule, bytes);
+  return Timer(schedule, cluster, options, flat).time();
 }
 
 }  // namespace r2ccl::sim

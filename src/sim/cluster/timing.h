@@ -13,6 +13,7 @@
 
 #include "base/result.h"
 #include "schedule/schedule.h"
+#include "sim/cluster/flat_lanes.h"
 #include "topology/cluster.h"
 
 namespace r2ccl::sim {
@@ -61,7 +62,9 @@ struct Timing {
 // faults, occupancy is wanted or `whole` is set: its time was within 0.15 % of the whole run's for 425 of 427 random clusters (0.26 %
 // for the others, 0.004 % in the mean); counts are exact. Fails with kMisuse when the schedule can not run on this cluster (other
 // shape, a pair of servers without a common rail) and with kBug when it gets stuck.
+// `kept`: if given, holds the lanes in the form that is timed, for the next call. It must be empty or have been given with a schedule
+// that has the same lanes and ranks per server.
 Result<Timing> time_schedule(const Schedule& schedule, const Cluster& cluster, std::uint64_t bytes,
-                             const TimingOptions& options = {});
+                             const TimingOptions& options = {}, FlatLanes* kept = nullptr);
 
 }  // namespace r2ccl::sim
