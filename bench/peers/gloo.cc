@@ -1,4 +1,4 @@
-// Gloo's side of bench/collectives: argv: first last store-folder; RANK and WORLD_SIZE from the environment.
+// Gloo's side: argv: first last store-folder; RANK, WORLD_SIZE and IFACE (lo unless set) from the environment.
 #include <gloo/allreduce.h>
 #include <gloo/rendezvous/context.h>
 #include <gloo/rendezvous/file_store.h>
@@ -10,7 +10,8 @@ int main(int argc, char** argv) {
   const int rank = std::atoi(std::getenv("RANK"));
   const int size = std::atoi(std::getenv("WORLD_SIZE"));
   gloo::transport::tcp::attr attr;
-  attr.iface = "lo";
+  const char* iface = std::getenv("IFACE");
+  attr.iface = iface == nullptr ? "lo" : iface;
   auto device = gloo::transport::tcp::CreateDevice(attr);
   gloo::rendezvous::FileStore store(argv[3]);
   auto context = std::make_shared<gloo::rendezvous::Context>(rank, size);

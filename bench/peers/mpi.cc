@@ -1,4 +1,4 @@
-// Open MPI's side of bench/collectives.
+// Open MPI's side.
 #include <mpi.h>
 
 #include "measure.h"

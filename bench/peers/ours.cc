@@ -1,4 +1,4 @@
-// R²CCL's side of bench/collectives: its NCCL interface, started by `r2ccl run` or any launcher that sets RANK and WORLD_SIZE.
+// R²CCL's side: its NCCL interface, started by `r2ccl run` or any launcher that sets RANK and WORLD_SIZE.
 #include <nccl.h>
 
 #include <cstring>

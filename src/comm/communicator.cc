@@ -253,18 +253,17 @@ struct Communicator::Impl {
     if (past.size() > kRemembered) past.pop_front();
     running_tag = tag_of(number, map.version, past.back().signature);
     mailbox.set_tag(running_tag);
-    begin_counting(call, plan.get());
+    begin_counting(plan.get());
     const Operation::Place place{rank, size, device, mailbox, pool, board};
     running = std::make_unique<Operation>(call, place, std::move(plan), running_tag);
     got_on();
     return true;
   }
 
-  void begin_counting(const Call& call, const RankPlan* plan) {
+  void begin_counting(const RankPlan* plan) {
     if (!config.on_progress) return;
-    const std::uint64_t width = size_of(call.type);
     moved_so_far = 0;
-    to_move = plan != nullptr ? moved_bytes(*plan, vector_bytes(call, size) / width, width) : 0;
+    to_move = plan != nullptr ? plan->moved_bytes : 0;
     config.on_progress(number, 0, now);
   }
 

@@ -68,13 +68,25 @@ TEST(NicWatch, IsDownWhereNoPathIsUp) {
 TEST(NicWatch, IsSlowOnlyAfterASecondAndWellOnlyAfterOne) {
   NicWatch watch(2);
   const auto fast = path(0, PathState::kUp, 1e9);
-  const auto slow = path(1, PathState::kUp, 1.2e8);
+  const auto slow = path(1, PathState::kUp, 3.7e8);
   Instant now{1h};
   EXPECT_EQ(look(watch, {{fast, slow}}, now)[1], kWhole);
   EXPECT_EQ(look(watch, {{fast, slow}}, now += 900ms)[1], kWhole);
-  EXPECT_EQ(look(watch, {{fast, slow}}, now += 100ms)[1], 125);
-  EXPECT_EQ(look(watch, {{fast, fast, path(1, PathState::kUp, 0.9e9)}}, now += 100ms)[1], 125);
+  EXPECT_EQ(look(watch, {{fast, slow}}, now += 100ms)[1], 375);
+  EXPECT_EQ(look(watch, {{fast, fast, path(1, PathState::kUp, 0.9e9)}}, now += 100ms)[1], 375);
   EXPECT_EQ(look(watch, {{fast, path(1, PathState::kUp, 0.9e9)}}, now += 1s)[1], kWhole);
+}
+
+TEST(NicWatch, FarBelowIsSlowSoonerAlsoWhenTheRateWavers) {
+  NicWatch watch(2);
+  const auto at = [&](double rate, Duration after) {
+    return look(watch, {{path(0, PathState::kUp, 1e9), path(1, PathState::kUp, rate)}}, Instant{} + after)[1];
+  };
+  EXPECT_EQ(at(1e8, 0ms), kWhole);
+  EXPECT_EQ(at(5e8, 100ms), kWhole) << "not quite slow, for a moment";
+  EXPECT_EQ(at(1e8, 299ms), kWhole);
+  EXPECT_EQ(at(5e8, 300ms), kWhole) << "not at this moment";
+  EXPECT_EQ(at(1e8, 301ms), 125);
 }
 
 TEST(NicWatch, BelievesNoGuessedRate) {

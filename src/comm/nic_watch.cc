@@ -47,13 +47,16 @@ std::span<const Permille> NicWatch::look(std::span<const std::vector<PathView>> 
 
 void NicWatch::judge_rate(Nic& nic, double ratio, Instant now) {
   const auto rounded = static_cast<Permille>(std::max(1.0, std::round(ratio * kWhole / kStep)) * kStep);
-  const bool news = nic.slow ? ratio > kWell || rounded != nic.rate : ratio < kSlow;
+  // One that seems slow and is not quite so for a moment goes on seeming so: rates are estimates.
+  const bool seems_slow = ratio < (nic.changing == kNever ? kSlow : kWell);
+  const bool news = nic.slow ? ratio > kWell || rounded != nic.rate : seems_slow;
   if (!news) {
     nic.changing = kNever;
     return;
   }
   if (nic.changing == kNever) nic.changing = now;
-  if (now < nic.changing + kSlowTime) return;
+  if (now < nic.changing + (!nic.slow && ratio < kVerySlow ? kVerySlowTime : kSlowTime)) return;
+  if (!nic.slow && ratio >= kSlow) return;
   nic.slow = ratio <= kWell;
   nic.rate = rounded;
   nic.changing = kNever;

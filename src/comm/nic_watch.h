@@ -1,7 +1,7 @@
 #pragma once
 // What one process sees of its own NICs, for the health map: lost when paths that begin there exist and none is up; slow when its
-// rate has been well below its best sibling's, to every peer, for kSlowTime. (Sessions send less over a slower path anyway; this is for
-// plans, and where processors are short rates differ for a second without any NIC being slow.)
+// rate has been well below its best sibling's, to every peer, for kSlowTime, or far below for kVerySlowTime. (Sessions send less over a
+// slower path anyway; this is for plans, and where processors are short rates differ for a second without any NIC being slow.)
 
 #include <cstdint>
 #include <span>
@@ -16,7 +16,9 @@ namespace r2ccl {
 class NicWatch final {
  public:
   static constexpr Duration kSlowTime = 1s;
-  static constexpr double kSlow = 0.4;    // of the best sibling
+  static constexpr Duration kVerySlowTime = 300ms;
+  static constexpr double kSlow = 0.4;  // of the best sibling
+  static constexpr double kVerySlow = 0.3;
   static constexpr double kWell = 0.6;    // to be believed again
   static constexpr Permille kStep = 125;  // rates are rounded to this: small changes are no news
 

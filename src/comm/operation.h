@@ -24,13 +24,14 @@ namespace r2ccl {
 struct RankPlan {
   Frame frame;
   std::vector<Lane> lanes;
+  std::uint64_t moved_bytes = 0;  // that the rank sends and receives
 };
 
 Collective collective_of(CallKind kind);  // not of send and recv
 // Bytes of the whole vector of the collective (schedule/layout.h).
 std::uint64_t vector_bytes(const Call& call, std::uint32_t size);
 
-// Bytes that the rank sends and receives, for a vector of so many.
+// RankPlan::moved_bytes, for a vector of so many elements.
 std::uint64_t moved_bytes(const RankPlan& plan, std::uint64_t count, std::size_t width);
 
 class Operation final {

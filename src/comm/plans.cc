@@ -64,8 +64,10 @@ Result<std::shared_ptr<const RankPlan>> Plans::plan_for(const Call& call) {
   if (!plan) plan = make(request, healthy_);
   if (!plan) return std::unexpected(plan.error());
   if (kept_.size() >= kKept) kept_.erase(kept_.begin());
-  auto made = std::make_shared<const RankPlan>(RankPlan{plan->frame, plan->lanes(rank_)});
-  return kept_.emplace_back(key, std::move(made)).second;
+  RankPlan made{plan->frame, plan->lanes(rank_)};
+  const std::size_t width = size_of(call.type);
+  made.moved_bytes = moved_bytes(made, request.bytes / width, width);
+  return kept_.emplace_back(key, std::make_shared<const RankPlan>(std::move(made))).second;
 }
 
 // What can not do this call, or not on this cluster, gives way to auto: alike on every rank, because it is a pure function.

@@ -93,7 +93,9 @@ class PerfRank final {
   // Microseconds.
   double iterate(const PerfCase& one, PerfData& data, PerfRow& row) {
     if (options_.check != 0) calls_.fill(one, data);
-    const Duration took = calls_.run(one);
+    const Duration took = calls_.run(one, [&] {
+      if (row.begun_ms == 0) row.begun_ms = to_ms(steady_now() - start_);
+    });
     const PlanInUse plan = comm_.plan_in_use();
     row.algorithm = one.collective->kind == CallKind::kSend ? "send_recv" : plan.algorithm;
     row.health_version = plan.health_version;
@@ -105,6 +107,7 @@ class PerfRank final {
   Side side_;
   CheckedCalls calls_;
   Console& console_;
+  const Instant start_ = steady_now();
   std::vector<PerfRow> rows_;
 };
 

@@ -112,7 +112,8 @@ Json to_json(const PerfRow& row) {
           {"p99_us", row.time.p99_us},
           {"max_us", row.time.max_us},
           {"algorithm", row.algorithm},
-          {"health_version", row.health_version}};
+          {"health_version", row.health_version},
+          {"begun_ms", row.begun_ms}};
 }
 
 }  // namespace r2ccl::tools

@@ -25,6 +25,7 @@ struct PerfRow {
   std::optional<std::uint64_t> wrong;  // elements, over all ranks and iterations; nothing: not checked
   std::string algorithm;
   std::uint64_t health_version = 0;
+  double begun_ms = 0;  // its first iteration, after the start of measuring; faults count from there, too
 
   double algbw_gbs() const;  // bytes over time, in 10^9 bytes a second
   double busbw_gbs() const;

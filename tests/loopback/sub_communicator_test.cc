@@ -140,7 +140,7 @@ RanksPlan plan_of() {
 // The NIC is down and planned for, as the rank that has it sees it.
 bool is_over(Comm& comm) {
   bool down = false;
-  for (const Comm::NicView& nic : comm.nics()) down |= nic.id == NicId{1} && nic.state != "up";
+  for (const NicView& nic : comm.nics()) down |= nic.id == NicId{1} && nic.state != "up";
   return down && comm.plan_in_use().health_version > 0;
 }
 
