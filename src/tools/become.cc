@@ -5,6 +5,7 @@
 
 #include <algorithm>
 #include <cerrno>
+#include <iterator>
 #include <string_view>
 #include <system_error>
 
@@ -19,10 +20,12 @@ std::vector<char*> pointers(const std::vector<std::string>& words) {
   return out;
 }
 
-// This process's environment, where `lines` (NAME=value) replace what has their names.
+// This process's environment, where `lines` (NAME=value) replace what has their names. Other libraries take an empty value for one, so
+// there is none.
 std::vector<std::string> environment_with(const std::vector<std::string>& lines) {
   const auto name = [](std::string_view line) { return line.substr(0, line.find('=')); };
-  std::vector<std::string> out = lines;
+  std::vector<std::string> out;
+  std::ranges::copy_if(lines, std::back_inserter(out), [](const std::string& line) { return !line.ends_with('='); });
   for (char** entry = environ; *entry != nullptr; ++entry) {
     const bool replaced = std::ranges::any_of(lines, [&](const auto& line) { return name(line) == name(*entry); });
     if (!replaced) out.emplace_back(*entry);
