@@ -89,6 +89,10 @@ TEST(Run, RanksKnowTheirPlaceAndTheirStatusIsPassedOn) {
   for (const char* line : {"rank 0 of 4 on 0\n", "rank 1 of 4 on 0\n", "rank 2 of 4 on 1\n", "rank 3 of 4 on 1\n"})
     EXPECT_NE(ran.out.find(line), std::string::npos) << ran.out;
   EXPECT_EQ(tool("run --servers 2 -- sh -c 'exit $((RANK * 5))'").status, 5);
+  const Ran outer =
+      shell("NCCL_COMM_ID=10.0.0.1:1 " R2CCL_TOOL " run --servers 1 -- sh -c 'echo ${NCCL_COMM_ID-none}'");
+  EXPECT_EQ(outer.out, "none\n")
+      << "an outer job's place is taken away; other libraries would take an empty one for one";
   const Ran missing = tool("run --servers 1 -- /no/such/program 2>&1");
   EXPECT_EQ(missing.status, 127);
   EXPECT_NE(missing.out.find("'/no/such/program' can not be started"), std::string::npos) << missing.out;
