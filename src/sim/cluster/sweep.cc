@@ -5,6 +5,7 @@
 #include <algorithm>
 #include <memory>
 #include <numeric>
+#include <tuple>
 
 #include "base/assert.h"
 #include "env/seeded_random.h"
@@ -35,7 +36,7 @@ Result<Sample> run_case(Case drawn, std::string_view algorithm, bool with_balanc
 Proofs first_proof(const Case& first, std::string_view algorithm) {
   Proofs proofs;
   const Result<Plan> planned = plan(algorithm, first.request, first.cluster);
-  if (planned) (void)proofs.check(planned->schedule());
+  if (planned) std::ignore = proofs.check(planned->schedule());
   return proofs;
 }
 
