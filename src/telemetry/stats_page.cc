@@ -11,6 +11,7 @@
 #include <array>
 #include <bit>
 #include <cerrno>
+#include <charconv>
 #include <filesystem>
 #include <optional>
 #include <system_error>
@@ -44,6 +45,17 @@ Status make_directory(const std::string& directory) {
 
 bool lives(std::uint64_t process) {
   return ::kill(static_cast<pid_t>(process), 0) == 0 || errno != ESRCH;
+}
+
+// Those of processes that were killed, or ended without a farewell. A page's name begins with its process's number.
+void remove_dead(const std::string& directory) {
+  std::error_code error;
+  for (const fs::directory_entry& entry : fs::directory_iterator(directory, error)) {
+    const std::string name = entry.path().filename().string();
+    std::uint64_t process = 0;
+    if (std::from_chars(name.data(), name.data() + name.size(), process).ec != std::errc{} || lives(process)) continue;
+    fs::remove(entry.path(), error);
+  }
 }
 
 }  // namespace
@@ -88,6 +100,7 @@ struct StatsReader {
 
 Result<StatsPage> StatsPage::create(const std::string& directory, const std::string& name) {
   if (const Status made = make_directory(directory); !made) return std::unexpected(made.error());
+  remove_dead(directory);
   std::string path = directory + "/" + name;
   ::unlink(path.c_str());  // of an earlier process of that number
   const Fd file(::open(path.c_str(), O_RDWR | O_CREAT | O_EXCL | O_CLOEXEC | O_NOFOLLOW, 0644));

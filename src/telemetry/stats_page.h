@@ -5,7 +5,7 @@
 //   bytes    0  magic            16  progress: operation * 2^20 + millionths of its bytes
 //            8  sequence         24  Stats, in words; torn while the sequence is odd or has changed
 //
-// Ownership  The writer makes the file and removes it; of a process that was killed, the next reader does.
+// Ownership  The writer makes the file and removes it; of a process that was killed, the next writer or reader there does.
 // Threads    One writer at a time, any number of readers, no waiting on either side.
 // Failure    A process that can not have a page goes on without.
 
@@ -48,7 +48,7 @@ struct Reached {
 
 class StatsPage final {
  public:
-  // Makes `directory` where there is none. The name is the file's.
+  // Makes `directory` where there is none. The name is the file's, and begins with the number of this process.
   static Result<StatsPage> create(const std::string& directory, const std::string& name);
   ~StatsPage();
   StatsPage(StatsPage&& other) noexcept

@@ -68,6 +68,20 @@ TEST_F(StatsPageTest, ThePageOfADeadProcessIsRemovedByTheReader) {
   EXPECT_TRUE(fs::is_empty(directory_));
 }
 
+TEST_F(StatsPageTest, ThePageOfADeadProcessIsRemovedByTheNextWriter) {
+  const pid_t child = ::fork();
+  if (child == 0) {
+    const auto page = StatsPage::create(directory_, std::to_string(::getpid()) + ".0");
+    ::_exit(page ? 0 : 1);  // no destructor
+  }
+  int status = 0;
+  ASSERT_EQ(::waitpid(child, &status, 0), child);
+  ASSERT_EQ(status, 0);
+  const auto page = StatsPage::create(directory_, std::to_string(::getpid()) + ".0");
+  EXPECT_FALSE(fs::exists(directory_ + "/" + std::to_string(child) + ".0"));
+  EXPECT_TRUE(fs::exists(directory_ + "/" + std::to_string(::getpid()) + ".0"));
+}
+
 TEST_F(StatsPageTest, WhatIsNoPageIsLeftAlone) {
   std::ofstream(directory_ + "/other") << "a text";
   EXPECT_TRUE(read_stats(directory_).empty());
