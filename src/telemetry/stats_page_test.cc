@@ -108,13 +108,15 @@ TEST_F(StatsPageTest, AReaderNeverSeesHalfOfOne) {
     }
     ::_exit(1);
   }
-  for (int seen = 0; seen < 2000;) {
+  int seen = 0;
+  for (int looks = 0; seen < 2000 && looks < 1'000'000; ++looks) {
     for (const StatsView& view : read_stats(directory_)) {
       EXPECT_EQ(view.stats.rank, view.stats.health_version);
       EXPECT_EQ(view.stats.nic_count, view.stats.health_version);
       ++seen;
     }
   }
+  EXPECT_EQ(seen, 2000);
   ::kill(writer, SIGKILL);
   int status = 0;
   EXPECT_EQ(::waitpid(writer, &status, 0), writer);
