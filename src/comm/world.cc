@@ -19,6 +19,8 @@
 namespace r2ccl {
 namespace {
 
+constexpr Duration kAbortMost = 100ms;  // to let its reason leave
+
 // A key for places that everybody knows: whoever can reach them may join, unless a secret was set.
 Secret secret_of(const std::string& text) {
   return keyed_proof(Secret{}, std::as_bytes(std::span(text)));
@@ -174,6 +176,9 @@ Status Comm::finalize() {
 
 void Comm::abort(const std::string& why) {
   impl_->driver().with_engine([&](Engine&) { impl_->communicator->abort(why); });
+  // The process may end right after this: the reason leaves first. One turn posts what the second sends.
+  int looks = 0;
+  impl_->driver().wait_until([&](Engine&) { return ++looks > 2; }, impl_->now() + kAbortMost);
 }
 
 std::vector<NicView> Comm::nics() {

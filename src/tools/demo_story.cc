@@ -204,7 +204,9 @@ void DemoStory::watch_slow(Chapter& chapter, Instant now) {
   if (!facts.healed || now < *facts.healed + kShareWindow) return;
   const auto server = static_cast<std::uint32_t>(facts.spec.server.value);
   const std::uint32_t nic = facts.spec.nic.value;
-  const double before = series_.sent_share(server, nic, std::max(start_, *facts.begun - 1s), *facts.begun);
+  // Before this fault it may have carried more than its part, while another NIC was away.
+  const double before =
+      std::min(1.0 / plan_.nics, series_.sent_share(server, nic, std::max(start_, *facts.begun - 1s), *facts.begun));
   if (series_.sent_share(server, nic, now - kShareWindow, now) >= kNearly * before) facts.back = now;
 }
 

@@ -10,7 +10,8 @@
 //   all rail paths of the NIC trusted again                              back
 //
 // A slow NIC need not lose a path. It is noticed also by a new health map; repaired as soon as a new plan is in use or an AllReduce
-// takes less than twice the usual time; back when its server sends over it nearly as much as before.
+// takes less than twice the usual time; back when its server sends over it nearly as much as before, or as over
+// the others.
 
 #include <cstdint>
 #include <functional>
