@@ -65,6 +65,19 @@ TEST(NicWatch, IsDownWhereNoPathIsUp) {
   EXPECT_EQ(look(watch, {{up, path(1, PathState::kProbation, 1e9)}}, {})[1], 0) << "not trusted yet";
 }
 
+TEST(NicWatch, IsDownWhereNoPathEverOpensWhileAnotherNicsDo) {
+  NicWatch watch(2);
+  PathView dead = path(1, PathState::kOpening, 1e9);
+  dead.epoch = {0};
+  const auto up = path(0, PathState::kUp, 1e9);
+  const Instant start = Instant{} + 1s, late = start + 10s;
+  EXPECT_EQ(look(watch, {{path(0, PathState::kClosed, 1e9), dead}}, start)[1], kUnseen) << "nothing is up yet";
+  EXPECT_EQ(look(watch, {{up, dead}}, late)[1], kUnseen) << "waited for from now on";
+  EXPECT_EQ(look(watch, {{up, dead}}, late + NicWatch::kOpenTime - 1ns)[1], kUnseen);
+  EXPECT_EQ(look(watch, {{up, dead}}, late + NicWatch::kOpenTime)[1], 0);
+  EXPECT_EQ(look(watch, {{up, path(1, PathState::kUp, 1e9)}}, late + 2s)[1], kWhole) << "it does open after all";
+}
+
 TEST(NicWatch, IsSlowOnlyAfterASecondAndWellOnlyAfterOne) {
   NicWatch watch(2);
   const auto fast = path(0, PathState::kUp, 1e9);

@@ -9,7 +9,7 @@ namespace {
 bool carries(const PathView& path) {
   return path.state == PathState::kUp || path.state == PathState::kSuspect;
 }
-// It was there and is not: a path that never opened says nothing yet.
+// It was there and is not.
 bool lost(const PathView& path) {
   return !carries(path) && path.epoch.value > 0;
 }
@@ -20,6 +20,7 @@ std::span<const Permille> NicWatch::look(std::span<const std::vector<PathView>> 
   state_.resize(nics_);
   seen_.assign(nics_, kUnseen);
   std::vector<double> ratio(nics_, -1);
+  std::vector<bool> tried(nics_, false);
   for (const auto& paths : sessions) {
     double best = 0;
     for (const PathView& path : paths) {
@@ -28,21 +29,34 @@ std::span<const Permille> NicWatch::look(std::span<const std::vector<PathView>> 
     for (const PathView& path : paths) {
       if (path.nic_here.value >= nics_) continue;
       Permille& nic = seen_[path.nic_here.value];
+      tried[path.nic_here.value] = true;
       if (carries(path)) nic = kWhole;
       if (lost(path) && nic == kUnseen) nic = 0;
       if (carries(path) && path.measured)
         ratio[path.nic_here.value] = std::max(ratio[path.nic_here.value], path.rate_bytes_s / best);
     }
   }
+  const bool some_up = std::ranges::find(seen_, kWhole) != seen_.end();
   for (std::uint32_t i = 0; i < nics_; ++i) {
+    if (seen_[i] == kUnseen && tried[i]) {
+      if (never_opens(state_[i], some_up, now)) seen_[i] = 0;
+      continue;
+    }
     if (seen_[i] != kWhole) {
       state_[i] = {};
       continue;
     }
+    state_[i].unopened = kNever;
     if (ratio[i] >= 0) judge_rate(state_[i], ratio[i], now);
     if (state_[i].slow) seen_[i] = state_[i].rate;
   }
   return seen_;
+}
+
+bool NicWatch::never_opens(Nic& nic, bool others_up, Instant now) {
+  if (!others_up) nic.unopened = kNever;
+  if (others_up && nic.unopened == kNever) nic.unopened = now;
+  return others_up && now >= nic.unopened + kOpenTime;
 }
 
 void NicWatch::judge_rate(Nic& nic, double ratio, Instant now) {

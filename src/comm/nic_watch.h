@@ -1,6 +1,6 @@
 #pragma once
-// What one process sees of its own NICs, for the health map: lost when paths that begin there exist and none is up; slow when its
-// rate has been well below its best sibling's, to every peer, for kSlowTime, or far below for kVerySlowTime. (Sessions send less over a
+// What one process sees of its own NICs, for the health map: lost when paths that begin there exist and none is up, or none has opened
+// for kOpenTime while another NIC's did; slow when its rate has been well below its best sibling's, to every peer, for kSlowTime, or far below for kVerySlowTime. (Sessions send less over a
 // slower path anyway; this is for plans, and where processors are short rates differ for a second without any NIC being slow.)
 
 #include <cstdint>
@@ -15,6 +15,7 @@ namespace r2ccl {
 
 class NicWatch final {
  public:
+  static constexpr Duration kOpenTime = 1s;
   static constexpr Duration kSlowTime = 1s;
   static constexpr Duration kVerySlowTime = 300ms;
   static constexpr double kSlow = 0.4;  // of the best sibling
@@ -32,8 +33,11 @@ class NicWatch final {
     bool slow = false;
     Permille rate = kWhole;     // while slow
     Instant changing = kNever;  // since when the rate says otherwise
+    Instant unopened = kNever;  // since when it is waited for
   };
   void judge_rate(Nic& nic, double ratio, Instant now);
+  // Not one of its paths was ever up.
+  static bool never_opens(Nic& nic, bool others_up, Instant now);
 
   const std::uint32_t nics_;
   std::vector<Nic> state_;

@@ -62,6 +62,8 @@ const Entry kEntries[] = {
     {"R2CCL_SERVER", "", &S::server, "", "which server this process plays, for several servers on one machine"},
     {"R2CCL_SOCKET_BUFFER", "0", &S::socket_buffer_bytes, "",
      "kernel buffer of each connection; 0: the system's choice"},
+    {"R2CCL_TCP_CONGESTION", "", &S::tcp_congestion, "",
+     "TCP congestion control by name; unset: the system's, but cubic where that is bbr"},
     {"R2CCL_MODE", "auto", Choice{&S::mode}, "off|repair|balance|r2|optcc|direct|trees|auto",
      "how collectives answer failures: not, by repair alone, by a ring that fits, by one algorithm, or by the best"},
     {"R2CCL_ALGO", "", &S::algorithm, "", "algorithm by name, where it applies; unset: as R2CCL_MODE says"},

@@ -48,6 +48,7 @@ struct Settings {
   std::string net_devices = "pooled";     // or "per-nic": what NCCL sees through the net plugin
   std::optional<std::uint64_t> server;    // which server this process plays
   std::uint64_t socket_buffer_bytes = 0;  // 0 = the system's choice
+  std::string tcp_congestion;             // empty = the system's choice, but not bbr
   std::string mode = "auto";              // how plans answer failures; comm/plans.h
   std::string algorithm;                  // one by name, where it applies; empty: as the mode says
   // Where this process stands in its job, as `r2ccl run` says it (comm/launch.h knows the other launchers).

@@ -96,6 +96,10 @@ Result<std::unique_ptr<Process>> Process::create(const Settings& settings, const
   }
   TcpConfig tcp;
   tcp.send_buffer_bytes = tcp.receive_buffer_bytes = static_cast<int>(settings.socket_buffer_bytes);
+  tcp.congestion_control = settings.tcp_congestion;
+  if (!tcp.congestion_control.empty() && !has_congestion_control(tcp.congestion_control))
+    return fail(Fault::kMisuse, fmt::format("R2CCL_TCP_CONGESTION: this system has no '{}', or does not let us use it.",
+                                            tcp.congestion_control));
   auto dialer = TcpDialer::open(*nics, tcp);
   if (!dialer) return std::unexpected(dialer.error());
 

@@ -10,6 +10,7 @@
 #include <algorithm>
 #include <cerrno>
 #include <cstring>
+#include <string_view>
 #include <system_error>
 
 namespace r2ccl {
@@ -20,6 +21,17 @@ constexpr int kTcpDelackMaxUs = 46;  // TCP_DELACK_MAX_US, newer than the C libr
 
 int set_option(int fd, int level, int name, int value) {
   return ::setsockopt(fd, level, name, &value, sizeof value) == 0 ? 0 : errno;
+}
+
+int tune_congestion(int fd, std::string name) {
+  if (name.empty()) {
+    char used[16] = {};
+    socklen_t length = sizeof used;
+    if (::getsockopt(fd, IPPROTO_TCP, TCP_CONGESTION, used, &length) != 0 || std::string_view(used) != "bbr") return 0;
+    name = "cubic";
+  }
+  return ::setsockopt(fd, IPPROTO_TCP, TCP_CONGESTION, name.data(), static_cast<socklen_t>(name.size())) == 0 ? 0
+                                                                                                              : errno;
 }
 
 bool is_link_local(const Address& address) {
@@ -133,7 +145,13 @@ void tune_buffers(int fd, const TcpConfig& config) {
   if (config.receive_buffer_bytes > 0) set_option(fd, SOL_SOCKET, SO_RCVBUF, config.receive_buffer_bytes);
 }
 
+bool has_congestion_control(const std::string& name) {
+  const Fd fd(::socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC, 0));
+  return fd && tune_congestion(fd.get(), name) == 0;
+}
+
 int tune_stream(int fd, const TcpConfig& config) {
+  tune_congestion(fd, config.congestion_control);  // without it the connection is only slower
   if (const int error = set_option(fd, IPPROTO_TCP, TCP_NODELAY, 1)) return error;
   if (config.not_sent_low_water_bytes > 0) {
     if (const int error = set_option(fd, IPPROTO_TCP, TCP_NOTSENT_LOWAT, config.not_sent_low_water_bytes)) return error;

@@ -21,6 +21,9 @@ struct TcpConfig {
   int receive_buffer_bytes = 0;  // SO_RCVBUF; 0 = the kernel tunes it
   // Unsent bytes the kernel takes beyond what is in flight. More only makes control frames wait behind bulk data.
   int not_sent_low_water_bytes = 128 * 1024;
+  // By name. Empty: the system's, but cubic where that is bbr. BBR paces and probes, for paths of unknown length; between servers that
+  // own their NICs it left a seventh of the rate unused (docs/results/lab.md).
+  std::string congestion_control{};
   // Longest delay of an acknowledgement where the kernel lets us choose (Linux 6.15). Its default of 40 ms is longer
   // than the silence after which a path becomes suspect: measured, a stopped reader acknowledged its last segments 42
   // ms late.
@@ -52,6 +55,8 @@ int bind_to(int fd, const Nic& nic, std::uint16_t port);  // to the NIC's addres
 int tune_stream(int fd, const TcpConfig& config);         // options of a connection
 void tune_buffers(int fd, const TcpConfig& config);       // must precede connect() and listen()
 int pending_error(int fd);                                // SO_ERROR
+
+bool has_congestion_control(const std::string& name);  // here, and we may use it
 
 // From now on every packet that arrives for the socket is dropped before TCP sees it, acknowledgements included; no
 // privilege needed. Inherited by the connections a listener accepts.

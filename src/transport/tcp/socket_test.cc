@@ -1,0 +1,44 @@
+#include "transport/tcp/socket.h"
+
+#include <gtest/gtest.h>
+#include <netinet/in.h>
+#include <netinet/tcp.h>
+
+#include <string_view>
+
+namespace r2ccl {
+namespace {
+
+struct Socket {
+  const Fd fd{::socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC, 0)};
+
+  bool use(std::string_view name) const {
+    return ::setsockopt(fd.get(), IPPROTO_TCP, TCP_CONGESTION, name.data(), static_cast<socklen_t>(name.size())) == 0;
+  }
+  std::string used() const {
+    char name[16] = {};
+    socklen_t length = sizeof name;
+    return ::getsockopt(fd.get(), IPPROTO_TCP, TCP_CONGESTION, name, &length) == 0 ? name : "";
+  }
+};
+
+TEST(Socket, BbrGivesWayToCubicUnlessAskedFor) {
+  const Socket socket;
+  if (!socket.use("bbr")) GTEST_SKIP() << "this kernel has no bbr, or root is needed for it";
+  ASSERT_EQ(tune_stream(socket.fd.get(), {.congestion_control = "bbr"}), 0);
+  EXPECT_EQ(socket.used(), "bbr");
+  ASSERT_EQ(tune_stream(socket.fd.get(), {}), 0);
+  EXPECT_EQ(socket.used(), "cubic");
+}
+
+TEST(Socket, OtherCongestionControlStays) {
+  const Socket socket;
+  ASSERT_TRUE(socket.use("reno"));
+  ASSERT_EQ(tune_stream(socket.fd.get(), {}), 0);
+  EXPECT_EQ(socket.used(), "reno");
+  EXPECT_TRUE(has_congestion_control("reno"));
+  EXPECT_FALSE(has_congestion_control("nonsense"));
+}
+
+}  // namespace
+}  // namespace r2ccl
