@@ -81,6 +81,7 @@ struct Communicator::Impl {
   Mailbox mailbox;
   Plans plans;
   Pool pool;
+  Shelf shelf;
 
   CommState state = CommState::kJoining;
   Error error{Fault::kBug, ""};
@@ -254,7 +255,7 @@ struct Communicator::Impl {
     running_tag = tag_of(number, map.version, past.back().signature);
     mailbox.set_tag(running_tag);
     begin_counting(plan.get());
-    const Operation::Place place{rank, size, device, mailbox, pool, board};
+    const Operation::Place place{rank, size, device, mailbox, pool, shelf, board};
     running = std::make_unique<Operation>(call, place, std::move(plan), running_tag);
     got_on();
     return true;

@@ -39,6 +39,22 @@ std::uint64_t moved_bytes(const RankPlan& plan, std::uint64_t count, std::size_t
   return elements * width;
 }
 
+std::unique_ptr<Execution> Shelf::take(const RankPlan& plan, DataType type, ReduceKind kind, std::uint64_t count) {
+  for (auto it = kept_.begin(); it != kept_.end(); ++it) {
+    if (it->plan.get() != &plan || it->type != type || it->kind != kind || it->count != count) continue;
+    auto found = std::move(it->execution);
+    kept_.erase(it);
+    return found;
+  }
+  return nullptr;
+}
+
+void Shelf::put(Kept kept) {
+  if (kept.count * size_of(kept.type) > kBytesMax) return;
+  if (kept_.size() == kKept) kept_.erase(kept_.begin());
+  kept_.push_back(std::move(kept));
+}
+
 Operation::Operation(const Call& call, const Place& place, std::shared_ptr<const RankPlan> plan, std::uint64_t tag)
     : call_(call),
       at_(place),
@@ -50,6 +66,9 @@ Operation::Operation(const Call& call, const Place& place, std::shared_ptr<const
 }
 
 Operation::~Operation() {
+  if (execution_ && execution_->over() && execution_->result()) {
+    at_.shelf.put({plan_, call_.type, kind_of(call_.op.name), buffers().count, std::move(execution_)});
+  }
   execution_.reset();
   if (borrowed_.memory) at_.pool.give_back(std::move(borrowed_));
 }
@@ -133,13 +152,23 @@ void Operation::enter_run() {
     on_board_.emplace(*at_.board, at_.device, call, kind_of(call_.op.name), tag_);
     return;
   }
-  const ExecutionBuffers buffers{.input = input_,
-                                 .input_first = input_is_block(call_.kind) ? at_.rank * call_.count : 0,
-                                 .output = output_,
-                                 .output_first = output_is_block(call_.kind) ? at_.rank * call_.count : 0,
-                                 .count = call_.count * (counts_blocks(call_.kind) ? at_.size : 1)};
-  execution_ = std::make_unique<Execution>(plan_->frame, plan_->lanes, at_.rank, buffers, call_.type,
-                                           kind_of(call_.op.name), at_.device, at_.courier, at_.pool);
+  const ExecutionBuffers memory = buffers();
+  const ReduceKind kind = kind_of(call_.op.name);
+  execution_ = at_.shelf.take(*plan_, call_.type, kind, memory.count);
+  if (execution_) {
+    execution_->restart(memory);
+  } else {
+    execution_ = std::make_unique<Execution>(plan_->frame, plan_->lanes, at_.rank, memory, call_.type, kind, at_.device,
+                                             at_.courier, at_.pool);
+  }
+}
+
+ExecutionBuffers Operation::buffers() const {
+  return {.input = input_,
+          .input_first = input_is_block(call_.kind) ? at_.rank * call_.count : 0,
+          .output = output_,
+          .output_first = output_is_block(call_.kind) ? at_.rank * call_.count : 0,
+          .count = call_.count * (counts_blocks(call_.kind) ? at_.size : 1)};
 }
 
 bool Operation::step() {

@@ -6,7 +6,7 @@
 //   kOver
 // With one rank, or nothing to do, kRun is a copy.
 //
-// Ownership  Courier, device and pool are borrowed; the plan is shared. Threads: the communicator's.
+// Ownership  Courier, device, pool and shelf are borrowed; the plan is shared. Threads: the communicator's.
 
 #include <cstdint>
 #include <memory>
@@ -27,6 +27,27 @@ struct RankPlan {
   std::uint64_t moved_bytes = 0;  // that the rank sends and receives
 };
 
+// Executions that are over, for the next equal call: making one costs as much as all the rest of a small collective.
+class Shelf final {
+ public:
+  static constexpr std::size_t kKept = 4;
+  static constexpr std::uint64_t kBytesMax = 256 << 10;  // of the vector; beside more it does not count
+
+  struct Kept {
+    std::shared_ptr<const RankPlan> plan;
+    DataType type;
+    ReduceKind kind;
+    std::uint64_t count;
+    std::unique_ptr<Execution> execution;
+  };
+  // None: there is no such one.
+  std::unique_ptr<Execution> take(const RankPlan& plan, DataType type, ReduceKind kind, std::uint64_t count);
+  void put(Kept kept);
+
+ private:
+  std::vector<Kept> kept_;  // oldest first
+};
+
 Collective collective_of(CallKind kind);  // not of send and recv
 // Bytes of the whole vector of the collective (schedule/layout.h).
 std::uint64_t vector_bytes(const Call& call, std::uint32_t size);
@@ -43,6 +64,7 @@ class Operation final {
     const Device& device;
     Courier& courier;
     Pool& pool;
+    Shelf& shelf;
     Board* board = nullptr;  // null: not all ranks share one
   };
   // `plan` may be null where none is needed: one rank, no elements, or a board. `tag`: what equal calls have in common.
@@ -73,6 +95,7 @@ class Operation final {
   std::byte* borrow(std::uint64_t bytes);
   bool run_pass();
   void enter_run();
+  ExecutionBuffers buffers() const;
   std::uint64_t input_count() const;
   std::uint64_t output_count() const;  // of what this rank gets
 

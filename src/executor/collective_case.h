@@ -1,5 +1,6 @@
 #pragma once
-// For tests: one collective over a MemoryNetwork, with the buffers that the API would have, compared with what it promises.
+// For tests: one collective over a MemoryNetwork, with the buffers that the API would have, compared with what it promises. It runs
+// twice, in other memory with other values the second time.
 
 #include <cstring>
 
@@ -19,10 +20,32 @@ struct CollectiveCase {
 class CollectiveRun {
  public:
   explicit CollectiveRun(const CollectiveCase& c)
-      : c_(c), frame_(c.schedule.frame), size_(size_of(c.type)), network_(frame_.ranks, c.seed) {
-    std::mt19937_64 values(c.seed + 1);
+      : c_(c), frame_(c.schedule.frame), size_(size_of(c.type)), network_(frame_.ranks, c.seed) {}
+
+  // What is wrong, or nothing.
+  std::string run() {
+    std::vector<std::unique_ptr<Execution>> executions;
+    fill(c_.seed + 1);
     for (std::uint32_t r = 0; r < frame_.ranks; ++r) {
-      std::vector<std::byte>& all = start_.emplace_back(c.count * size_);
+      executions.push_back(std::make_unique<Execution>(frame_, c_.schedule.lanes[r], r, memory_of(r), c_.type,
+                                                       ReduceKind::kSum, device_, network_.courier(r), pool_));
+    }
+    if (std::string wrong = finish(executions); !wrong.empty()) return wrong;
+    messages_ = network_.messages();
+    fill(c_.seed + 2);
+    for (std::uint32_t r = 0; r < frame_.ranks && c_.count > 0; ++r) executions[r]->restart(memory_of(r));
+    const std::string wrong = finish(executions);
+    return wrong.empty() ? wrong : "the second time: " + wrong;
+  }
+  std::uint64_t messages() const { return messages_; }  // of one run
+
+ private:
+  void fill(std::uint64_t seed) {
+    std::mt19937_64 values(seed);
+    start_.clear();
+    buffers_.clear();
+    for (std::uint32_t r = 0; r < frame_.ranks; ++r) {
+      std::vector<std::byte>& all = start_.emplace_back(c_.count * size_);
       for (std::size_t i = 0; i < all.size(); i += 4) {
         const auto value = static_cast<std::uint32_t>(values());
         std::memcpy(all.data() + i, &value, 4);
@@ -31,25 +54,19 @@ class CollectiveRun {
     }
   }
 
-  // What is wrong, or nothing.
-  std::string run() {
-    std::vector<std::unique_ptr<Execution>> executions;
-    for (std::uint32_t r = 0; r < frame_.ranks; ++r) {
-      const Buffers& b = buffers_[r];
-      executions.push_back(std::make_unique<Execution>(
-          frame_, c_.schedule.lanes[r], r,
-          ExecutionBuffers{b.input.data(), b.input.first, b.output.data(), b.output.first, c_.count}, c_.type,
-          ReduceKind::kSum, device_, network_.courier(r), pool_));
-    }
+  ExecutionBuffers memory_of(std::uint32_t r) const {
+    const Buffers& b = buffers_[r];
+    return {b.input.data(), b.input.first, b.output.data(), b.output.first, c_.count};
+  }
+
+  std::string finish(std::vector<std::unique_ptr<Execution>>& executions) {
     if (std::string wrong = drive(network_, executions); !wrong.empty()) return wrong;
     for (std::uint32_t r = 0; r < frame_.ranks; ++r) {
       if (std::string wrong = judge(r); !wrong.empty()) return fmt::format("rank {}: {}", r, wrong);
     }
     return {};
   }
-  std::uint64_t messages() const { return network_.messages(); }
 
- private:
   static constexpr std::size_t kGuard = 64;
   static constexpr std::byte kGuardByte{0xa5};
 
@@ -177,6 +194,7 @@ class CollectiveRun {
   Pool pool_;
   std::vector<std::vector<std::byte>> start_;  // the vector of each rank, whether it holds all of it or not
   std::vector<Buffers> buffers_;
+  std::uint64_t messages_ = 0;
 };
 
 }  // namespace r2ccl::example

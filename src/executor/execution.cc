@@ -39,6 +39,7 @@ Execution::Impl::Impl(const Frame& frame_in, std::span<const Lane> lanes_in, std
   connect(needs);
   add_lanes(needs);
   add_dependents();
+  start();
 }
 
 void Execution::Impl::connect(const Needs& needs) {
@@ -70,9 +71,6 @@ void Execution::Impl::connect(const Needs& needs) {
   }
   if (bytes > 0) block = pool.take(bytes);
   own = {block.memory.get(), block.bytes};
-  // Up to the end of the vector: how much of it is really there only the steps know.
-  input = {const_cast<std::byte*>(buffers.input), (buffers.count - buffers.input_first) * size};
-  output = {buffers.output, (buffers.count - buffers.output_first) * size};
 }
 
 void Execution::Impl::add_lanes(const Needs& needs) {
@@ -92,9 +90,6 @@ void Execution::Impl::add_lanes(const Needs& needs) {
     lane.posted_size = needs.ahead[l];
     steps += static_cast<std::uint32_t>(lanes[l].steps.size());
     ahead += needs.ahead[l];
-    if (lane.at.done()) continue;
-    ++lanes_left;
-    wake(l);
   }
   posted.resize(ahead);
   receipts_of.assign(steps, kNone);
@@ -123,6 +118,20 @@ void Execution::Impl::add_dependents() {
     for (; next < edges.size() && edges[next] >> 32 == lane.number; ++next) {
       dependents.push_back(static_cast<std::uint32_t>(edges[next]));
     }
+  }
+}
+
+void Execution::Impl::start() {
+  R2CCL_ASSERT(finished(), "started while it runs");
+  // Up to the end of the vector: how much of it is really there only the steps know.
+  input = {const_cast<std::byte*>(buffers.input), (buffers.count - buffers.input_first) * size};
+  output = {buffers.output, (buffers.count - buffers.output_first) * size};
+  queue_begin = queue_count = 0;
+  for (LaneRun& lane : runs) {
+    lane.start();
+    if (lane.at.done()) continue;
+    ++lanes_left;
+    wake(lane.number);
   }
 }
 
@@ -272,6 +281,12 @@ Execution::Execution(const Frame& frame, std::span<const Lane> lanes, std::uint3
     : impl_(std::make_unique<Impl>(frame, lanes, rank, buffers, type, kind, device, courier, pool)) {}
 
 Execution::~Execution() = default;
+
+void Execution::restart(const ExecutionBuffers& buffers) {
+  R2CCL_ASSERT(impl_->result && buffers.count == impl_->buffers.count, "restarted after an error, or for another size");
+  impl_->buffers = buffers;
+  impl_->start();
+}
 
 bool Execution::step() {
   Impl& i = *impl_;

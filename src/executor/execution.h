@@ -20,6 +20,7 @@
 // Ownership  Frame, lanes, device and courier are borrowed and outlive it; user memory stays valid until over(). Owns scratch and
 //            staging, taken from and given back to the Pool, so that calls of one communicator share them.
 // Threads    One driver at a time. Work per step() is bounded by kBytesPerStep.
+// Reuse      restart() begins again; nothing is allocated then.
 // Failure    A failed completion ends it: over() with the error. The courier must have stopped touching the memory before the object
 //            goes (comm/ aborts the group first).
 
@@ -56,6 +57,9 @@ class Execution final {
   ~Execution();
   Execution(const Execution&) = delete;
   Execution& operator=(const Execution&) = delete;
+
+  // From the start again, with other buffers of as many elements: a new one without the work of making it. Once it is over, and well.
+  void restart(const ExecutionBuffers& buffers);
 
   // Goes as far as it can. True: something moved (call again before sleeping). What the courier refused as busy is tried again in
   // each call.

@@ -76,6 +76,7 @@ struct Execution::Impl {
   void connect(const Needs& needs);
   void add_lanes(const Needs& needs);
   void add_dependents();
+  void start();
   void wake(std::uint32_t lane);
   void wake_dependents(const LaneRun& lane);
   void run(LaneRun& lane);
@@ -119,7 +120,7 @@ struct Execution::Impl {
   const Frame& frame;
   const std::span<const Lane> lanes;
   const std::uint32_t rank;
-  const ExecutionBuffers buffers;
+  ExecutionBuffers buffers;
   const DataType type;
   const std::size_t size;  // of an element
   const ReduceKind kind;

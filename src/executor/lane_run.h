@@ -36,6 +36,7 @@ class Touched final {
     friend bool operator==(const Memory&, const Memory&) = default;
   };
 
+  void clear() { begin_ = end_; }
   bool full() const { return end_ - begin_ == kMax; }
   void add(const Memory& memory, std::uint64_t step) {
     if (begin_ != end_ && at(end_ - 1).memory == memory) {
@@ -72,10 +73,22 @@ class Touched final {
 };
 
 struct LaneRun {
-  LaneRun(const Lane& l, std::uint32_t n) : lane(&l), number(n), at(l) {}
+  LaneRun(const Lane& l, std::uint32_t n) : lane(&l), number(n), first(l), at(first) {}
+
+  // As if nothing had run.
+  void start() {
+    at = first;
+    if (ahead) *ahead = first;
+    executed = passed = waited_from = worked = 0;
+    waits = ahead_waits = {};
+    begun = awaits = stalled = queued = false;
+    posted_begin = posted_count = 0;
+    touched.clear();
+  }
 
   const Lane* lane;
   std::uint32_t number;
+  LaneCursor first;            // before all steps
   LaneCursor at;               // the step that runs next
   std::uint64_t executed = 0;  // steps that ended
 
