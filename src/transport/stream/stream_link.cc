@@ -46,6 +46,8 @@ Result<Ticket> StreamLink::post(const OutFrame& frame) {
 }
 
 bool StreamLink::step(Instant now, FrameSink& sink) {
+  // The usual case of a link that somebody spins on, and of all others beside the one that is in use.
+  if (state_ == LinkState::kUp && sender_.empty() && reader_.staged().empty() && !stream_->readable()) return false;
   bool moved = false;
   if (state_ == LinkState::kOpening) moved = step_opening(now);
   if (state_ != LinkState::kUp || reader_.reading()) return moved;
