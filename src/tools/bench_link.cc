@@ -5,6 +5,7 @@
 #include <sys/resource.h>
 
 #include <algorithm>
+#include <nlohmann/json.hpp>
 
 #include "env/settings.h"
 #include "tools/bare_link.h"
@@ -95,7 +96,7 @@ class BenchProcess final {
       report({{"trips", trips}, {"bare_trip_s", bare}, {"our_trip_s", ours}});
     }
     plain_.finish();
-    parent_.send(Json{{"idle_cpu_percent", idle_cpu_percent()}}.dump());
+    parent_.send(json_text(Json{{"idle_cpu_percent", idle_cpu_percent()}}));
     checked_.finish();
   }
 
@@ -126,7 +127,7 @@ class BenchProcess final {
   }
 
   void report(const Json& object) {
-    if (first_) parent_.send(object.dump());
+    if (first_) parent_.send(json_text(object));
   }
 
   const Plan plan_;
@@ -196,20 +197,18 @@ Result<int> run(const BenchLinkOptions& options, const Context& context) {
 
 }  // namespace
 
-void add_bench_link(CLI::App& app, const Context& context, Action& chosen) {
+void add_bench_link(Command& app, const Context& context) {
   constexpr std::uint64_t kMegabyte = 1 << 20;
   const auto options = std::make_shared<BenchLinkOptions>();
-  CLI::App* command = add_command(app, chosen, "bench-link", "Measure the transport beside bare sockets, on loopback",
-                                  options, [context](const BenchLinkOptions& o) { return run(o, context); });
-  add_integer(*command, {"--paths", 1, kBarePathsMax, "NICs at each end, and bare sockets; 4 by default"},
-              options->paths);
-  add_bytes(*command, {"--bytes", 1, kMegabyte * kMegabyte, "how much each way of sending moves in all; 1G by default"},
-            options->bytes);
-  add_bytes(*command, {"--message", 1, 256 * kMegabyte, "bytes of a message; 4M by default"}, options->message_bytes);
-  add_integer(*command, {"--roundtrips", 1, 100'000'000, "8-byte round trips in all; 20000 by default"},
-              options->roundtrips);
-  add_integer(*command, {"--rounds", 1, 1000, "alternations between ours and bare; 5 by default"}, options->rounds);
-  command->add_flag("--json", options->json, "print one JSON object");
+  Command command = app.add("bench-link", "Measure the transport beside bare sockets, on loopback");
+  command.runs([options, context] { return run(*options, context); });
+  command.integer({"--paths", 1, kBarePathsMax, "NICs at each end, and bare sockets; 4 by default"}, options->paths);
+  command.bytes({"--bytes", 1, kMegabyte * kMegabyte, "how much each way of sending moves in all; 1G by default"},
+                options->bytes);
+  command.bytes({"--message", 1, 256 * kMegabyte, "bytes of a message; 4M by default"}, options->message_bytes);
+  command.integer({"--roundtrips", 1, 100'000'000, "8-byte round trips in all; 20000 by default"}, options->roundtrips);
+  command.integer({"--rounds", 1, 1000, "alternations between ours and bare; 5 by default"}, options->rounds);
+  command.flag("--json", options->json, "print one JSON object");
 }
 
 }  // namespace r2ccl::tools

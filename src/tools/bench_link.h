@@ -5,6 +5,6 @@
 
 namespace r2ccl::tools {
 
-void add_bench_link(CLI::App& app, const Context& context, Action& chosen);
+void add_bench_link(Command& app, const Context& context);
 
 }  // namespace r2ccl::tools

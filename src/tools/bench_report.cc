@@ -3,8 +3,10 @@
 #include <fmt/format.h>
 
 #include <algorithm>
+#include <nlohmann/json.hpp>
 
 #include "base/units.h"
+#include "tools/json.h"
 #include "tools/table.h"
 
 namespace r2ccl::tools {
@@ -72,16 +74,15 @@ BenchSummary summarize(const BenchSamples& samples) {
 }
 
 std::string summary_json(const BenchSummary& summary) {
-  return Json{{"throughput_ratio", summary.throughput_ratio},
-              {"throughput_ratio_checksum", summary.throughput_ratio_checksum},
-              {"roundtrip_ratio", summary.roundtrip_ratio},
-              {"idle_cpu_percent", summary.idle_cpu_percent},
-              {"bare_bytes_s", summary.bare_bytes_s},
-              {"bytes_s", summary.plain_bytes_s},
-              {"bytes_s_checksum", summary.checksum_bytes_s},
-              {"bare_roundtrip_us", summary.bare_trip_s * 1e6},
-              {"roundtrip_us", summary.our_trip_s * 1e6}}
-             .dump() +
+  return json_text(Json{{"throughput_ratio", summary.throughput_ratio},
+                        {"throughput_ratio_checksum", summary.throughput_ratio_checksum},
+                        {"roundtrip_ratio", summary.roundtrip_ratio},
+                        {"idle_cpu_percent", summary.idle_cpu_percent},
+                        {"bare_bytes_s", summary.bare_bytes_s},
+                        {"bytes_s", summary.plain_bytes_s},
+                        {"bytes_s_checksum", summary.checksum_bytes_s},
+                        {"bare_roundtrip_us", summary.bare_trip_s * 1e6},
+                        {"roundtrip_us", summary.our_trip_s * 1e6}}) +
          "\n";
 }
 

@@ -63,32 +63,26 @@ Status damage(Cluster& cluster, const ClusterOptions& options) {
 
 }  // namespace
 
-void add_cluster_options(CLI::App& command, ClusterOptions& options) {
-  command.add_option("collective", options.collective, "all_reduce (default), all_gather, broadcast, …");
-  add_integer(command, {"--servers", 1, kServersMax, "servers; default 4"}, options.servers);
-  add_integer(command, {"--gpus", 1, kGpusMax, "ranks per server; default 1"}, options.gpus);
-  add_integer(command, {"--nics", 1, kNicsMax, "NICs per server; default 8"}, options.nics);
-  add_amount(command, {"--rate", 1, kRateMax, "of a NIC; default 400gbit"}, parse_rate, [&options](std::uint64_t v) {
-    options.rate = v;
-  })->type_name("RATE");
-  add_bytes(command, {"--bytes", 0, kBytesMax, "of the data, as nccl-tests counts it; default 1G"}, options.bytes);
-  add_integer(command, {"--root", 0, kRanksMax, "of broadcast, reduce, gather, scatter"}, options.root);
-  command.add_option("--lost", options.lost, "a NIC that is gone; repeatable")->type_name("SERVER:NIC");
-  command.add_option("--slow", options.slow, "a NIC with this fraction of its rate; repeatable")
-      ->type_name("SERVER:NIC:FRACTION");
-  command.add_option("--fabric", options.fabric, "routed (default) or rails: NIC k reaches only NICs k")
-      ->type_name("F");
-  command.add_option("--algo", options.algorithm, "a name, auto (default) or all")->type_name("A");
-  add_integer(command, {"--segments", 1, 4096, "pipeline depth; by the cost model unless given"}, options.segments);
-  command.add_option("--alpha", options.alpha, "latency of a message; default 5us")->type_name("TIME");
-  add_integer(command, {"--port-cost-ns", 0, 1'000'000, "time a message blocks its NIC besides its bytes; default 3"},
-              options.port_cost_ns);
-  add_bytes(command, {"--min-message", 1, kBytesMax, "smallest message the planner cuts; default 32K"},
-            options.min_message);
-  add_amount(command, {"--intra-rate", 1, kRateMax, "of a GPU inside its server; default 3600gbit"}, parse_rate,
-             [&options](std::uint64_t v) { options.intra_rate = v; })
-      ->type_name("RATE");
-  command.add_flag("--json", options.json, "print one JSON object");
+void add_cluster_options(Command& command, ClusterOptions& options) {
+  command.text("collective", options.collective, "all_reduce (default), all_gather, broadcast, …");
+  command.integer({"--servers", 1, kServersMax, "servers; default 4"}, options.servers);
+  command.integer({"--gpus", 1, kGpusMax, "ranks per server; default 1"}, options.gpus);
+  command.integer({"--nics", 1, kNicsMax, "NICs per server; default 8"}, options.nics);
+  command.rate({"--rate", 1, kRateMax, "of a NIC; default 400gbit"}, options.rate);
+  command.bytes({"--bytes", 0, kBytesMax, "of the data, as nccl-tests counts it; default 1G"}, options.bytes);
+  command.integer({"--root", 0, kRanksMax, "of broadcast, reduce, gather, scatter"}, options.root);
+  command.texts("--lost", options.lost, "a NIC that is gone; repeatable").value_name("SERVER:NIC");
+  command.texts("--slow", options.slow, "a NIC with this fraction of its rate; repeatable")
+      .value_name("SERVER:NIC:FRACTION");
+  command.text("--fabric", options.fabric, "routed (default) or rails: NIC k reaches only NICs k").value_name("F");
+  command.text("--algo", options.algorithm, "a name, auto (default) or all").value_name("A");
+  command.integer({"--segments", 1, 4096, "pipeline depth; by the cost model unless given"}, options.segments);
+  command.text("--alpha", options.alpha, "latency of a message; default 5us").value_name("TIME");
+  command.integer({"--port-cost-ns", 0, 1'000'000, "time a message blocks its NIC besides its bytes; default 3"},
+                  options.port_cost_ns);
+  command.bytes({"--min-message", 1, kBytesMax, "smallest message the planner cuts; default 32K"}, options.min_message);
+  command.rate({"--intra-rate", 1, kRateMax, "of a GPU inside its server; default 3600gbit"}, options.intra_rate);
+  command.flag("--json", options.json, "print one JSON object");
 }
 
 Result<Collective> collective_of(const ClusterOptions& options) {

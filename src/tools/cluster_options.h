@@ -30,7 +30,7 @@ struct ClusterOptions {
   bool json = false;
 };
 
-void add_cluster_options(CLI::App& command, ClusterOptions& options);
+void add_cluster_options(Command& command, ClusterOptions& options);
 
 // Bad values fail with kMisuse and one sentence.
 Result<Collective> collective_of(const ClusterOptions& options);

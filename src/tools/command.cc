@@ -3,8 +3,9 @@
 #include <fmt/format.h>
 #include <fmt/ranges.h>
 
-#include <optional>
+#include <CLI/CLI.hpp>
 
+#include "base/units.h"
 #include "env/real/real.h"
 #include "tools/bench_link.h"
 #include "tools/demo.h"
@@ -59,10 +60,10 @@ int finish(const CLI::App& app, const Action& chosen, Console& console) {
   }
 }
 
-}  // namespace
+using Parse = Result<std::uint64_t> (*)(std::string_view);
+using Store = std::function<void(std::uint64_t)>;
 
-CLI::Option* add_amount(CLI::App& app, const Amount& amount, Result<std::uint64_t> (*parse)(std::string_view),
-                        const StoreAmount& store) {
+Option add_amount(CLI::App& app, const Amount& amount, Parse parse, const Store& store) {
   const auto read = [amount, parse, store](const std::string& text) {
     const Result<std::uint64_t> value = parse(text);
     if (!value) throw CLI::ValidationError(amount.name, value.error().what);
@@ -70,7 +71,111 @@ CLI::Option* add_amount(CLI::App& app, const Amount& amount, Result<std::uint64_
       throw CLI::ValidationError(amount.name, fmt::format("{} is not from {} to {}", text, amount.low, amount.high));
     store(*value);
   };
-  return app.add_option_function<std::string>(amount.name, read, amount.meaning);
+  return Option(*app.add_option_function<std::string>(amount.name, read, amount.meaning));
+}
+
+Store store_in(std::uint64_t& target) {
+  return [&target](std::uint64_t value) { target = value; };
+}
+Store store_in(std::optional<std::uint64_t>& target) {
+  return [&target](std::uint64_t value) { target = value; };
+}
+
+}  // namespace
+
+// ---- options ----------------------------------------------------------------------------------------------------
+
+Option Option::value_name(const std::string& name) {
+  option_->type_name(name);
+  return *this;
+}
+
+Option Option::required() {
+  option_->required();
+  return *this;
+}
+
+Option Option::excludes(const Option& other) {
+  option_->excludes(other.option_);
+  return *this;
+}
+
+Option Option::one_of(const std::vector<std::string>& words) {
+  option_->check(CLI::IsMember(words));
+  return *this;
+}
+
+Option Option::one_each() {
+  option_->allow_extra_args(false);
+  return *this;
+}
+
+Option Command::text(const std::string& name, std::string& target, const std::string& meaning) {
+  return Option(*app_->add_option(name, target, meaning));
+}
+
+Option Command::texts(const std::string& name, std::vector<std::string>& target, const std::string& meaning) {
+  return Option(*app_->add_option(name, target, meaning));
+}
+
+Option Command::text_or_nothing(const std::string& name, std::optional<std::string>& target,
+                                const std::string& meaning) {
+  const auto read = [&target](const std::vector<std::string>& words) { target = words.empty() ? "" : words.front(); };
+  return Option(*app_->add_option_function<std::vector<std::string>>(name, read, meaning)->expected(0, 1));
+}
+
+Option Command::flag(const std::string& name, bool& target, const std::string& meaning) {
+  return Option(*app_->add_flag(name, target, meaning));
+}
+
+Option Command::real(const Range<double>& range, double& target) {
+  return Option(*app_->add_option(range.name, target, range.meaning)->check(CLI::Range(range.low, range.high)));
+}
+
+Option Command::integer(const Amount& amount, std::uint64_t& target) {
+  return add_amount(*app_, amount, parse_integer, store_in(target)).value_name("N");
+}
+
+Option Command::integer(const Amount& amount, std::optional<std::uint64_t>& target) {
+  return add_amount(*app_, amount, parse_integer, store_in(target)).value_name("N");
+}
+
+Option Command::bytes(const Amount& amount, std::uint64_t& target) {
+  return add_amount(*app_, amount, parse_bytes, store_in(target)).value_name("SIZE");
+}
+
+Option Command::bytes(const Amount& amount, std::optional<std::uint64_t>& target) {
+  return add_amount(*app_, amount, parse_bytes, store_in(target)).value_name("SIZE");
+}
+
+Option Command::rate(const Amount& amount, std::uint64_t& target) {
+  return add_amount(*app_, amount, parse_rate, store_in(target)).value_name("RATE");
+}
+
+void Command::program(std::vector<std::string>& target, const std::string& meaning) {
+  texts("program", target, meaning).required().value_name("-- CMD");
+  app_->positionals_at_end();
+}
+
+bool Command::given(const std::string& name) const {
+  return app_->count(name) > 0;
+}
+
+// ---- commands ---------------------------------------------------------------------------------------------------
+
+Command Command::add(const std::string& name, const std::string& purpose) {
+  return {*app_->add_subcommand(name, purpose), *chosen_};
+}
+
+void Command::needs_command() {
+  app_->require_subcommand(1);
+}
+
+void Command::runs(const Action& action) {
+  // Those below are called first.
+  app_->callback([app = app_, chosen = chosen_, action] {
+    if (app->get_subcommands().empty()) *chosen = action;
+  });
 }
 
 Instant steady_now() {
@@ -79,20 +184,21 @@ Instant steady_now() {
 
 int run_command_line(const std::vector<std::string>& arguments, const Context& context) {
   CLI::App app("R²CCL: communication between many-NIC servers that does not stop when the network breaks", "r2ccl");
-  app.require_subcommand(1);
   app.get_formatter()->column_width(34);
   Action chosen;
-  add_demo(app, context, chosen);
-  add_run(app, context, chosen);
-  add_lab(app, context, chosen);
-  add_perf(app, context, chosen);
-  add_plan(app, context, chosen);
-  add_sim(app, context, chosen);
-  add_bench_link(app, context, chosen);
-  add_soak(app, context, chosen);
-  add_fuzz_net(app, context, chosen);
-  add_settings(app, context, chosen);
-  add_status(app, context, chosen);
+  Command all(app, chosen);
+  all.needs_command();
+  add_demo(all, context);
+  add_run(all, context);
+  add_lab(all, context);
+  add_perf(all, context);
+  add_plan(all, context);
+  add_sim(all, context);
+  add_bench_link(all, context);
+  add_soak(all, context);
+  add_fuzz_net(all, context);
+  add_settings(all, context);
+  add_status(all, context);
   if (const auto sentence = unknown_command(app, arguments)) {
     context.console.error(app.get_name(), *sentence);
     return kExitUsage;

@@ -1,18 +1,23 @@
 #pragma once
-// What every command of `r2ccl` shares: how it is added to the command line, how it ends, how amounts are read.
+// What every command of `r2ccl` shares: how it is added to the command line, how it ends, how its options are read.
+//
+// The library that parses lies behind Command and Option: including it costs every file seconds.
 
-#include <CLI/CLI.hpp>
 #include <cstdint>
 #include <functional>
-#include <memory>
+#include <optional>
 #include <string>
 #include <string_view>
 #include <vector>
 
 #include "base/result.h"
 #include "base/time.h"
-#include "base/units.h"
 #include "tools/console.h"
+
+namespace CLI {
+class App;
+class Option;
+}  // namespace CLI
 
 namespace r2ccl::tools {
 
@@ -32,35 +37,63 @@ using Action = std::function<Result<int>()>;
 // Runs `r2ccl` with these arguments (without the program's name) and returns the status to exit with.
 int run_command_line(const std::vector<std::string>& arguments, const Context& context);
 
-// A subcommand whose options live as long as its action: `run` is called with them once the whole line was understood.
-template <class Options, class Run>
-CLI::App* add_command(CLI::App& app, Action& chosen, const std::string& name, const std::string& purpose,
-                      const std::shared_ptr<Options>& options, const Run& run) {
-  CLI::App* command = app.add_subcommand(name, purpose);
-  command->callback([&chosen, options, run] { chosen = [options, run] { return run(*options); }; });
-  return command;
-}
+// An option of a command, to say more about it; copies mean the same one.
+class Option final {
+ public:
+  explicit Option(CLI::Option& option) : option_(&option) {}
 
-// An option whose value is an amount from `low` to `high`; `parse` is one of base/units.h.
-struct Amount {
+  Option value_name(const std::string& name);  // what help calls its value
+  Option required();
+  Option excludes(const Option& other);
+  Option one_of(const std::vector<std::string>& words);
+  Option one_each();  // of several texts: one for each time it is named; else all words up to the next option
+
+ private:
+  CLI::Option* option_;
+};
+
+// An option whose value lies from `low` to `high`.
+template <class Number>
+struct Range {
   std::string name;
-  std::uint64_t low;
-  std::uint64_t high;
+  Number low;
+  Number high;
   std::string meaning;
 };
-using StoreAmount = std::function<void(std::uint64_t)>;
-CLI::Option* add_amount(CLI::App& app, const Amount& amount, Result<std::uint64_t> (*parse)(std::string_view),
-                        const StoreAmount& store);
+using Amount = Range<std::uint64_t>;
 
-// `target` (a number, or an optional one) outlives parsing.
-template <class Target>
-CLI::Option* add_integer(CLI::App& app, const Amount& amount, Target& target) {
-  return add_amount(app, amount, parse_integer, [&target](std::uint64_t value) { target = value; })->type_name("N");
-}
-template <class Target>
-CLI::Option* add_bytes(CLI::App& app, const Amount& amount, Target& target) {
-  return add_amount(app, amount, parse_bytes, [&target](std::uint64_t value) { target = value; })->type_name("SIZE");
-}
+// One command; copies mean the same one. It lives until its action is over.
+class Command final {
+ public:
+  Command(CLI::App& app, Action& chosen) : app_(&app), chosen_(&chosen) {}
+
+  Command add(const std::string& name, const std::string& purpose);  // a command below this one
+  void needs_command();                                              // one of those below it has to be named
+  // What it does, unless one below it is named. Options are best owned by the action, which lives as long as the command.
+  void runs(const Action& action);
+
+  // A name without dashes is one of a word that stands alone. Targets outlive the command; they keep what they hold where the
+  // option is not given.
+  Option text(const std::string& name, std::string& target, const std::string& meaning);
+  Option texts(const std::string& name, std::vector<std::string>& target, const std::string& meaning);
+  Option text_or_nothing(const std::string& name, std::optional<std::string>& target, const std::string& meaning);
+  Option flag(const std::string& name, bool& target, const std::string& meaning);
+  Option real(const Range<double>& range, double& target);
+  // As base/units.h reads them.
+  Option integer(const Amount& amount, std::uint64_t& target);
+  Option integer(const Amount& amount, std::optional<std::uint64_t>& target);
+  Option bytes(const Amount& amount, std::uint64_t& target);
+  Option bytes(const Amount& amount, std::optional<std::uint64_t>& target);
+  Option rate(const Amount& amount, std::uint64_t& target);
+  // Another program and its arguments: everything from its name on.
+  void program(std::vector<std::string>& target, const std::string& meaning);
+
+  bool given(const std::string& name) const;  // once it runs: whether that option was
+
+ private:
+  CLI::App* app_;
+  Action* chosen_;
+};
 
 // The clock of this process; the same for all processes of this machine.
 Instant steady_now();

@@ -6,6 +6,7 @@
 #include <algorithm>
 #include <filesystem>
 #include <fstream>
+#include <nlohmann/json.hpp>
 #include <set>
 
 #include "base/units.h"
@@ -160,7 +161,7 @@ class Demo final {
   Status hear(DemoStory& story, std::size_t rank) {
     LineChannel& channel = children_.channel(rank);
     while (const std::optional<std::string> line = channel.receive(steady_now())) {
-      const Json report = Json::parse(*line, nullptr, false);
+      const Json report = parse_json(*line);
       if (!report.is_object()) return fail(Fault::kBug, fmt::format("rank {} said '{}'", rank, *line));
       if (report.contains("error"))
         return fail(Fault::kPeerDown, fmt::format("rank {}: {}", rank, report["error"].get<std::string>()));
@@ -173,7 +174,7 @@ class Demo final {
   }
 
   void tell_all(const Json& object) {
-    for (std::size_t i = 0; i < children_.count(); ++i) children_.channel(i).send(object.dump());
+    for (std::size_t i = 0; i < children_.count(); ++i) children_.channel(i).send(json_text(object));
   }
 
   void print(Instant at, Colour colour, const std::string& text) {
@@ -258,25 +259,23 @@ Result<int> run(const Options& options, const Context& context) {
 
 }  // namespace
 
-void add_demo(CLI::App& app, const Context& context, Action& chosen) {
+void add_demo(Command& app, const Context& context) {
   const auto options = std::make_shared<Options>();
-  CLI::App* command =
-      add_command(app, chosen, "demo", "AllReduce in a loop while NICs break, with every element checked", options,
-                  [context](const Options& o) { return run(o, context); });
-  add_integer(*command, {"--seconds", 3, 3600, "how long; 21 by default"}, options->seconds);
-  add_integer(*command, {"--servers", 2, kDemoServersMax, "with one rank each; 4 by default"}, options->servers);
-  add_integer(*command, {"--nics", 1, kDemoNicsMax, "of each server; 4 by default"}, options->nics);
-  command->add_option("--rate", options->rate, "speed of each NIC; 500mbit by default")->type_name("RATE");
-  add_bytes(*command, {"--bytes", 4096, 1ULL << 30, "that each AllReduce sums; 8M by default"}, options->bytes);
+  Command command = app.add("demo", "AllReduce in a loop while NICs break, with every element checked");
+  command.runs([options, context] { return run(*options, context); });
+  command.integer({"--seconds", 3, 3600, "how long; 21 by default"}, options->seconds);
+  command.integer({"--servers", 2, kDemoServersMax, "with one rank each; 4 by default"}, options->servers);
+  command.integer({"--nics", 1, kDemoNicsMax, "of each server; 4 by default"}, options->nics);
+  command.text("--rate", options->rate, "speed of each NIC; 500mbit by default").value_name("RATE");
+  command.bytes({"--bytes", 4096, 1ULL << 30, "that each AllReduce sums; 8M by default"}, options->bytes);
   command
-      ->add_option("--fault", options->faults,
-                   "a fault in place of the usual ones, e.g. 'at=2s server=0 nic=1 kind=cable for=1s'")
-      ->type_name("F");
-  command->add_flag("--loopback", options->loopback, "loopback NICs and injected faults, also with root");
-  command->add_option("--name", options->name, "of the lab; 'demo' by default")->type_name("NAME");
-  command->add_option("--report", options->report, "write a page with all of it, to look at in a browser")
-      ->type_name("FILE");
-  command->add_flag("--json", options->json, "print one JSON object");
+      .texts("--fault", options->faults,
+             "a fault in place of the usual ones, e.g. 'at=2s server=0 nic=1 kind=cable for=1s'")
+      .value_name("F");
+  command.flag("--loopback", options->loopback, "loopback NICs and injected faults, also with root");
+  command.text("--name", options->name, "of the lab; 'demo' by default").value_name("NAME");
+  command.text("--report", options->report, "write a page with all of it, to look at in a browser").value_name("FILE");
+  command.flag("--json", options->json, "print one JSON object");
 }
 
 }  // namespace r2ccl::tools

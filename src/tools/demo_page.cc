@@ -4,8 +4,10 @@
 
 #include <algorithm>
 #include <cmath>
+#include <nlohmann/json.hpp>
 
 #include "base/units.h"
+#include "tools/json.h"
 
 namespace r2ccl::tools {
 namespace {
@@ -54,7 +56,7 @@ Json round_list(const DemoSeries& series, Instant start) {
 // What is between tags must not look like one.
 std::string inside_script(const Json& model) {
   std::string text;
-  for (const char c : model.dump()) {
+  for (const char c : json_text(model)) {
     if (c == '<')
       text += "\\u003c";
     else
@@ -67,7 +69,7 @@ std::string inside_script(const Json& model) {
 
 Json page_model(const DemoPlan& plan, const DemoStory& story, const DemoSummary& summary,
                 const std::vector<DemoLine>& lines, Instant start) {
-  Json model = Json::parse(summary_json(summary, plan, start));
+  Json model = parse_json(summary_json(summary, plan, start));
   model["where"] = where_text(plan);
   model["good"] = summary.good();
   model["rate_mb_s"] = static_cast<double>(plan.nic_rate_bytes_s) / 1e6;

@@ -5,6 +5,7 @@
 #include <array>
 #include <cmath>
 #include <memory>
+#include <nlohmann/json.hpp>
 
 #include "comm/world.h"
 #include "lab/net_namespace.h"
@@ -61,7 +62,7 @@ class DemoRank final {
 
   // The next AllReduce is under way while the last one is checked, so the NICs never wait for the checking.
   void run() {
-    parent_.send(Json{{"ready", true}}.dump());
+    parent_.send(json_text(Json{{"ready", true}}));
     const Instant start = await_go();
     tap_->start(start);
     stop_by_ = start + plan_.length + kStopMax;
@@ -75,7 +76,7 @@ class DemoRank final {
     }
     next_report_ = {};
     report();
-    parent_.send(to_json(totals_).dump());
+    parent_.send(json_text(to_json(totals_)));
     or_gone(comm_->finalize());
   }
 
@@ -85,7 +86,7 @@ class DemoRank final {
     UniqueId id;
     if (rank_ == 0) {
       id = or_gone(world_.make_id());
-      parent_.send(Json{{"id", id.to_hex()}}.dump());
+      parent_.send(json_text(Json{{"id", id.to_hex()}}));
     } else {
       id = or_gone(UniqueId::from_hex(await("id").get<std::string>()));
     }
@@ -98,7 +99,7 @@ class DemoRank final {
 
   Json await(const char* key) {
     const std::optional<std::string> line = parent_.receive(steady_now() + kJoinMax);
-    const Json object = line ? Json::parse(*line, nullptr, false) : Json();
+    const Json object = line ? parse_json(*line) : Json();
     if (!object.is_object() || !object.contains(key)) throw Gone(fmt::format("the demo's {} did not come", key));
     return object[key];
   }
@@ -133,7 +134,7 @@ class DemoRank final {
     totals_.checked += count + 1;
     totals_.wrong += wrong;
     const PlanInUse plan = comm_->plan_in_use();
-    parent_.send(to_json(DemoRound{round.number, now, wrong, plan.algorithm, plan.health_version}).dump());
+    parent_.send(json_text(to_json(DemoRound{round.number, now, wrong, plan.algorithm, plan.health_version})));
     listen_to_parent();
     report();
     return votes > 0;
@@ -149,8 +150,8 @@ class DemoRank final {
     const Instant now = steady_now();
     if (now < next_report_) return;
     next_report_ = now + kReportEvery;
-    for (const Json& object : tap_->take()) parent_.send(object.dump());
-    parent_.send(to_json(DemoTick{now, tap_->sent_bytes()}).dump());
+    for (const Json& object : tap_->take()) parent_.send(json_text(object));
+    parent_.send(json_text(to_json(DemoTick{now, tap_->sent_bytes()})));
   }
 
   PerfData data() const { return {DataType::kFloat32, ReduceName::kSum, plan_.servers}; }

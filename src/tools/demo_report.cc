@@ -1,5 +1,7 @@
 #include "tools/demo_report.h"
 
+#include <nlohmann/json.hpp>
+
 namespace r2ccl::tools {
 namespace {
 

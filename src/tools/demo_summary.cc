@@ -2,9 +2,12 @@
 
 #include <fmt/format.h>
 
+#include <nlohmann/json.hpp>
+
 #include "base/units.h"
 #include "tools/demo_story.h"
 #include "tools/demo_tap.h"
+#include "tools/json.h"
 #include "tools/table.h"
 
 namespace r2ccl::tools {
@@ -92,16 +95,15 @@ std::string summary_text(const DemoSummary& summary, const Console& console) {
 std::string summary_json(const DemoSummary& summary, const DemoPlan& plan, Instant start) {
   auto faults = Json::array();
   for (const FaultStory& fault : summary.faults) faults.push_back(fault_json(fault, start));
-  return Json{{"servers", plan.servers},
-              {"nics", plan.nics},
-              {"lab", plan.in_lab},
-              {"seconds", to_seconds(summary.length)},
-              {"collectives", summary.rounds},
-              {"bytes", summary.bytes},
-              {"checked", summary.checked},
-              {"wrong", summary.wrong},
-              {"faults", faults}}
-             .dump() +
+  return json_text(Json{{"servers", plan.servers},
+                        {"nics", plan.nics},
+                        {"lab", plan.in_lab},
+                        {"seconds", to_seconds(summary.length)},
+                        {"collectives", summary.rounds},
+                        {"bytes", summary.bytes},
+                        {"checked", summary.checked},
+                        {"wrong", summary.wrong},
+                        {"faults", faults}}) +
          "\n";
 }
 

@@ -1,6 +1,7 @@
 #include "tools/demo_tap.h"
 
 #include <algorithm>
+#include <nlohmann/json.hpp>
 #include <utility>
 
 namespace r2ccl::tools {

@@ -4,6 +4,7 @@
 
 #include <map>
 #include <mutex>
+#include <nlohmann/json.hpp>
 #include <vector>
 
 #include "telemetry/telemetry.h"

@@ -3,6 +3,7 @@
 #include <fmt/format.h>
 
 #include <algorithm>
+#include <nlohmann/json.hpp>
 
 #include "base/units.h"
 #include "tools/table.h"
@@ -65,8 +66,8 @@ Result<EvaluationReport> evaluate_all(const ClusterOptions& options, const sim::
   return report;
 }
 
-nlohmann::ordered_json to_json(const EvaluationReport& report) {
-  auto rows = nlohmann::ordered_json::array();
+Json to_json(const EvaluationReport& report) {
+  auto rows = Json::array();
   for (const EvaluationRow& row : report.rows) {
     if (!row.evaluation) {
       rows.push_back({{"name", row.name}, {"checked", false}, {"reason", row.reason}});

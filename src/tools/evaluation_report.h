@@ -1,7 +1,6 @@
 #pragma once
 // What `r2ccl plan` and `r2ccl sim` print about algorithms on a cluster, for people and as JSON.
 
-#include <nlohmann/json.hpp>
 #include <optional>
 #include <string>
 #include <vector>
@@ -10,6 +9,7 @@
 #include "sim/cluster/evaluate.h"
 #include "tools/cluster_options.h"
 #include "tools/console.h"
+#include "tools/json.h"
 
 namespace r2ccl::tools {
 
@@ -31,7 +31,7 @@ struct EvaluationReport {
 // schedule the checker refuses is a bug and fails.
 Result<EvaluationReport> evaluate_all(const ClusterOptions& options, const sim::EvaluateOptions& how, Console& console);
 
-nlohmann::ordered_json to_json(const EvaluationReport& report);
+Json to_json(const EvaluationReport& report);
 void print_report(const EvaluationReport& report, Console& console);
 std::string seconds_text(double seconds);  // "4.027 ms"
 

@@ -10,6 +10,7 @@
 
 #include "base/units.h"
 #include "sim/net/fuzz_net.h"
+#include "tools/json.h"
 
 namespace r2ccl::tools {
 namespace {
@@ -60,28 +61,28 @@ void print_failures(const sim::FuzzSummary& summary, Console& console) {
     console.line(fmt::format("and {} more seeds", summary.failed_seeds - summary.failed.size()));
 }
 
-nlohmann::ordered_json failures_json(const sim::FuzzSummary& summary) {
-  auto rows = nlohmann::ordered_json::array();
+Json failures_json(const sim::FuzzSummary& summary) {
+  auto rows = Json::array();
   for (const sim::FailedSeed& failed : summary.failed)
     rows.push_back({{"seed", failed.seed}, {"violations", failed.violations}, {"replay", failed.replay}});
   return rows;
 }
 
 void print_json(const sim::FuzzSummary& summary, double seconds, Console& console) {
-  const nlohmann::ordered_json object{{"seeds", summary.seeds},
-                                      {"failed", summary.failed_seeds},
-                                      {"faults", summary.faults},
-                                      {"repairs", summary.repairs},
-                                      {"collectives", summary.collectives},
-                                      {"seconds", seconds},
-                                      {"simulated_seconds", to_seconds(summary.simulated)},
-                                      {"replayed_bytes", summary.replayed_bytes},
-                                      {"hedged_bytes", summary.hedged_bytes},
-                                      {"resent_bytes", summary.resent_bytes},
-                                      {"events", summary.events},
-                                      {"digest", fmt::format("{:016x}", summary.digest)},
-                                      {"failures", failures_json(summary)}};
-  console.line(object.dump());
+  const Json object{{"seeds", summary.seeds},
+                    {"failed", summary.failed_seeds},
+                    {"faults", summary.faults},
+                    {"repairs", summary.repairs},
+                    {"collectives", summary.collectives},
+                    {"seconds", seconds},
+                    {"simulated_seconds", to_seconds(summary.simulated)},
+                    {"replayed_bytes", summary.replayed_bytes},
+                    {"hedged_bytes", summary.hedged_bytes},
+                    {"resent_bytes", summary.resent_bytes},
+                    {"events", summary.events},
+                    {"digest", fmt::format("{:016x}", summary.digest)},
+                    {"failures", failures_json(summary)}};
+  console.line(json_text(object));
 }
 
 void print_text(const sim::FuzzSummary& summary, double seconds, Console& console) {
@@ -161,8 +162,8 @@ void print_caught(const Caught& caught, std::uint64_t of, Console& console) {
   console.line(console.paint(Colour::kDim, fmt::format("        replay: {}", caught.failure->replay)));
 }
 
-nlohmann::ordered_json caught_json(const Caught& caught) {
-  nlohmann::ordered_json row{{"rule", caught.rule}, {"caught", caught.failure.has_value()}, {"seeds", caught.tried}};
+Json caught_json(const Caught& caught) {
+  Json row{{"rule", caught.rule}, {"caught", caught.failure.has_value()}, {"seeds", caught.tried}};
   if (caught.failure) {
     row["seed"] = caught.failure->seed;
     row["violations"] = caught.failure->violations;
@@ -175,13 +176,13 @@ Result<int> run_broken(const Options& options, Console& console) {
   const Result<std::vector<sim::NamedRules>> rules = rules_to_break(options.broken);
   if (!rules) return std::unexpected(rules.error());
   bool all_caught = true;
-  auto rows = nlohmann::ordered_json::array();
+  auto rows = Json::array();
   for (const sim::NamedRules& rule : *rules) {
     const Caught caught = catch_rule(rule, options, console);
     all_caught &= caught.failure.has_value();
     options.json ? rows.push_back(caught_json(caught)) : print_caught(caught, options.count(), console);
   }
-  if (options.json) console.line(nlohmann::ordered_json{{"broken", rows}}.dump());
+  if (options.json) console.line(json_text(Json{{"broken", rows}}));
   return all_caught ? kExitOk : kExitFailed;
 }
 
@@ -213,23 +214,21 @@ Result<int> run(const Options& options, Console& console) {
 
 }  // namespace
 
-void add_fuzz_net(CLI::App& app, const Context& context, Action& chosen) {
+void add_fuzz_net(Command& app, const Context& context) {
   constexpr std::uint64_t kSeedsMax = 1'000'000'000;
   constexpr std::uint64_t kSeedMax = std::numeric_limits<std::uint64_t>::max() - kSeedsMax;
   constexpr std::uint64_t kThreadsMax = 1024;
   const auto options = std::make_shared<Options>();
-  CLI::App* command =
-      add_command(app, chosen, "fuzz-net", "Run the shipped protocol under a hostile, deterministic network", options,
-                  [&console = context.console](const Options& o) { return run(o, console); });
-  add_integer(*command, {"--seeds", 1, kSeedsMax, "how many runs; 1000 unless --seed names one"}, options->seeds);
-  add_integer(*command, {"--seed", 0, kSeedMax, "the first run's seed"}, options->seed);
-  add_integer(*command, {"--threads", 1, kThreadsMax, "threads; one per core by default"}, options->threads);
+  Command command = app.add("fuzz-net", "Run the shipped protocol under a hostile, deterministic network");
+  command.runs([options, &console = context.console] { return run(*options, console); });
+  command.integer({"--seeds", 1, kSeedsMax, "how many runs; 1000 unless --seed names one"}, options->seeds);
+  command.integer({"--seed", 0, kSeedMax, "the first run's seed"}, options->seed);
+  command.integer({"--threads", 1, kThreadsMax, "threads; one per core by default"}, options->threads);
   command
-      ->add_option("--break", options->broken,
-                   "break one of the protocol's rules, or all, and succeed when that is noticed")
-      ->type_name("RULE");
-  command->add_flag("--trace", options->trace, "print everything that happens in one seed");
-  command->add_flag("--json", options->json, "print one JSON object");
+      .text("--break", options->broken, "break one of the protocol's rules, or all, and succeed when that is noticed")
+      .value_name("RULE");
+  command.flag("--trace", options->trace, "print everything that happens in one seed");
+  command.flag("--json", options->json, "print one JSON object");
 }
 
 }  // namespace r2ccl::tools

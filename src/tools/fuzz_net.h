@@ -5,6 +5,6 @@
 
 namespace r2ccl::tools {
 
-void add_fuzz_net(CLI::App& app, const Context& context, Action& chosen);
+void add_fuzz_net(Command& app, const Context& context);
 
 }  // namespace r2ccl::tools

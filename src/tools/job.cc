@@ -2,6 +2,8 @@
 
 #include <fmt/format.h>
 
+#include <nlohmann/json.hpp>
+
 #include "tools/command.h"
 
 namespace r2ccl::tools {
@@ -16,7 +18,7 @@ T or_gone(Result<T> result) {
 UniqueId id_from_parent(LineChannel& parent) {
   const std::optional<std::string> line = parent.receive(steady_now() + kJoinMax);
   if (!line) throw Gone("the job's id did not come");
-  const Json object = Json::parse(*line, nullptr, false);
+  const Json object = parse_json(*line);
   if (!object.is_object() || !object.contains("id")) throw Gone("the parent said something else than the job's id");
   return or_gone(UniqueId::from_hex(object["id"].get<std::string>()));
 }
@@ -28,7 +30,7 @@ int run_reporting(LineChannel& parent, const std::function<void()>& body) {
     body();
     return kExitOk;
   } catch (const std::exception& error) {
-    parent.send(Json{{"error", error.what()}}.dump());
+    parent.send(json_text(Json{{"error", error.what()}}));
     return kExitFailed;
   }
 }
@@ -38,7 +40,7 @@ Result<Json> next_report(Children& children, std::size_t index, Instant deadline
   const std::optional<std::string> line = channel.receive(deadline);
   if (!line && channel.closed()) return fail(Fault::kPeerDown, fmt::format("process {} ended without a word", index));
   if (!line) return fail(Fault::kPeerDown, fmt::format("process {} did not answer in time", index));
-  Json object = Json::parse(*line, nullptr, false);
+  Json object = parse_json(*line);
   if (!object.is_object()) return fail(Fault::kBug, fmt::format("process {} said '{}'", index, *line));
   if (object.contains("error"))
     return fail(Fault::kPeerDown, fmt::format("process {}: {}", index, object["error"].get<std::string>()));
@@ -53,7 +55,7 @@ JobEnd join_job(const Settings& settings, const JobPlace& place, LineChannel& pa
   UniqueId id;
   if (place.rank == 0) {
     id = or_gone(end.process->host(place.size));
-    parent.send(Json{{"id", id.to_hex()}}.dump());
+    parent.send(json_text(Json{{"id", id.to_hex()}}));
   } else {
     id = id_from_parent(parent);
   }
@@ -66,7 +68,7 @@ JobEnd join_job(const Settings& settings, const JobPlace& place, LineChannel& pa
 Status pass_id(Children& children, Instant deadline) {
   const Result<Json> report = next_report(children, 0, deadline);
   if (!report) return std::unexpected(report.error());
-  for (std::size_t i = 1; i < children.count(); ++i) children.channel(i).send(report->dump());
+  for (std::size_t i = 1; i < children.count(); ++i) children.channel(i).send(json_text(*report));
   return {};
 }
 

@@ -3,9 +3,10 @@
 // child tells its parent is one JSON object per line; {"error": sentence} means that it gave up.
 
 #include <cstdint>
+#include <functional>
 #include <memory>
-#include <nlohmann/json.hpp>
 #include <span>
+#include <stdexcept>
 #include <string>
 #include <vector>
 
@@ -13,10 +14,9 @@
 #include "env/settings.h"
 #include "runtime/threads/process.h"
 #include "tools/child.h"
+#include "tools/json.h"
 
 namespace r2ccl::tools {
-
-using Json = nlohmann::ordered_json;
 
 inline constexpr Duration kJoinMax = 20s;
 

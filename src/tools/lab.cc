@@ -13,14 +13,13 @@
 #include "lab/cluster.h"
 #include "lab/fault_clock.h"
 #include "lab/state_file.h"
+#include "tools/json.h"
 #include "tools/lab_faults.h"
 #include "tools/lab_run.h"
 #include "tools/table.h"
 
 namespace r2ccl::tools {
 namespace {
-
-using Json = nlohmann::ordered_json;
 
 constexpr std::uint64_t kAnyRate = 1'000'000'000'000;
 
@@ -205,7 +204,8 @@ std::string report_text(const Json& lab, const Console& console) {
                nic["address"].get<std::string>(), Cell(state, state == "ok" ? Colour::kGreen : Colour::kRed),
                bytes_text(nic["sent_bytes"]), bytes_text(nic["received_bytes"])});
   }
-  const std::string user = lab["process"].is_null() ? "" : fmt::format(", run by process {}", lab["process"].dump());
+  const std::string user =
+      lab["process"].is_null() ? "" : fmt::format(", run by process {}", json_text(lab["process"]));
   return fmt::format("lab '{}': {}, {}{}\n{}", lab["name"].get<std::string>(), lab["fabric"].get<std::string>(),
                      rate_text(lab["rate_bytes_s"]), user, table.text(console, 2));
 }
@@ -221,7 +221,7 @@ Result<int> status(const StatusOptions& options, const Context& context) {
     labs.push_back(*one);
   }
   if (options.json) {
-    context.console.line(Json{{"labs", labs}}.dump(2));
+    context.console.line(json_text(Json{{"labs", labs}}, 2));
     return kExitOk;
   }
   if (labs.empty()) context.console.line("there is no lab");
@@ -251,39 +251,34 @@ template <class Options>
 using Body = Result<int> (*)(const Options&, const Context&);
 
 template <class Options>
-CLI::App* add(CLI::App& app, Action& chosen, const Context& context, const std::string& name,
-              const std::string& purpose, const std::shared_ptr<Options>& options, Body<Options> body) {
-  return add_command(app, chosen, name, purpose, options, [context, body](const Options& o) -> Result<int> {
+Command add(Command& app, const Context& context, const std::string& name, const std::string& purpose,
+            const std::shared_ptr<Options>& options, Body<Options> body) {
+  Command command = app.add(name, purpose);
+  command.runs([options, context, body]() -> Result<int> {
     if (const Status root = need_root(); !root) return std::unexpected(root.error());
-    return body(o, context);
+    return body(*options, context);
   });
+  return command;
 }
 
-void add_name(CLI::App& command, std::string& name) {
-  command.add_option("--name", name, "of several labs on this machine; 'lab' by default")->type_name("NAME");
+void add_name(Command& command, std::string& name) {
+  command.text("--name", name, "of several labs on this machine; 'lab' by default").value_name("NAME");
 }
 
-void add_rate(CLI::App& command, lab::LabPlan& plan) {
-  add_amount(command, {"--rate", 0, kAnyRate, "of each NIC, each way; 500mbit by default"}, parse_rate,
-             [&plan](std::uint64_t value) { plan.rate_bytes_s = value; })
-      ->type_name("RATE");
+void add_rate(Command& command, lab::LabPlan& plan) {
+  command.rate({"--rate", 0, kAnyRate, "of each NIC, each way; 500mbit by default"}, plan.rate_bytes_s);
 }
 
-void add_program(CLI::App& command, std::vector<std::string>& program, const std::string& meaning) {
-  command.add_option("program", program, meaning)->required()->type_name("-- CMD");
-  command.positionals_at_end();
-}
-
-void add_up(CLI::App& lab_app, const Context& context, Action& chosen) {
+void add_up(Command& lab_app, const Context& context) {
   const auto options = std::make_shared<UpOptions>();
-  CLI::App* command = add(lab_app, chosen, context, "up", "Make a lab and keep it", options, &up);
-  add_name(*command, options->plan.name);
-  add_integer(*command, {"--servers", 1, lab::kServersMax, "network namespaces; 2 by default"}, options->plan.servers);
-  add_integer(*command, {"--nics", 1, lab::kRailsMax, "of each server; 2 by default"}, options->plan.nics);
-  add_rate(*command, options->plan);
-  command->add_option("--fabric", options->fabric, "whether any NIC reaches any NIC, or only its own rail")
-      ->check(CLI::IsMember({"routed", "rails"}))
-      ->type_name("routed|rails");
+  Command command = add(lab_app, context, "up", "Make a lab and keep it", options, &up);
+  add_name(command, options->plan.name);
+  command.integer({"--servers", 1, lab::kServersMax, "network namespaces; 2 by default"}, options->plan.servers);
+  command.integer({"--nics", 1, lab::kRailsMax, "of each server; 2 by default"}, options->plan.nics);
+  add_rate(command, options->plan);
+  command.text("--fabric", options->fabric, "whether any NIC reaches any NIC, or only its own rail")
+      .one_of({"routed", "rails"})
+      .value_name("routed|rails");
 }
 
 Result<int> run(const LabRunOptions& given, const Context& context) {
@@ -295,50 +290,48 @@ Result<int> run(const LabRunOptions& given, const Context& context) {
   return run_in_lab(options, context);
 }
 
-void add_run_in_lab(CLI::App& lab_app, const Context& context, Action& chosen) {
+void add_run_in_lab(Command& lab_app, const Context& context) {
   const auto options = std::make_shared<LabRunOptions>();
-  CLI::App* command =
-      add(lab_app, chosen, context, "run", "Make a lab, start a program as its ranks, remove the lab", options, &run);
-  add_name(*command, options->lab.name);
-  add_run_options(*command, options->plan);
-  command->get_option("--nics")->description("NICs of each server; 2 by default");
-  add_rate(*command, options->lab);
-  add_program(*command, options->program, "what each rank runs, after --");
+  Command command =
+      add(lab_app, context, "run", "Make a lab, start a program as its ranks, remove the lab", options, &run);
+  add_name(command, options->lab.name);
+  add_run_options(command, options->plan, "NICs");
+  add_rate(command, options->lab);
+  command.program(options->program, "what each rank runs, after --");
 }
 
-void add_fault_commands(CLI::App& lab_app, const Context& context, Action& chosen) {
+void add_fault_commands(Command& lab_app, const Context& context) {
   const auto fault = std::make_shared<FaultOptions>();
-  CLI::App* failing = add(lab_app, chosen, context, "fail", "Break a NIC; stays until for= is over", fault, &fail_nic);
-  add_name(*failing, fault->name);
-  failing->add_option("fault", fault->words, "e.g. server=0 nic=1 kind=cable for=1s")->required()->type_name("F");
+  Command failing = add(lab_app, context, "fail", "Break a NIC; stays until for= is over", fault, &fail_nic);
+  add_name(failing, fault->name);
+  failing.texts("fault", fault->words, "e.g. server=0 nic=1 kind=cable for=1s").required().value_name("F");
   const auto healed = std::make_shared<FaultOptions>();
-  CLI::App* healing = add(lab_app, chosen, context, "heal", "Repair one NIC, or all", healed, &heal);
-  add_name(*healing, healed->name);
-  healing->add_option("nic", healed->words, "server=0 nic=1; nothing: all")->type_name("NIC");
+  Command healing = add(lab_app, context, "heal", "Repair one NIC, or all", healed, &heal);
+  add_name(healing, healed->name);
+  healing.texts("nic", healed->words, "server=0 nic=1; nothing: all").value_name("NIC");
 }
 
 }  // namespace
 
-void add_lab(CLI::App& app, const Context& context, Action& chosen) {
-  CLI::App* lab_app = app.add_subcommand("lab", "A cluster of network namespaces with shaped NICs; needs root");
-  lab_app->require_subcommand(1);
-  add_run_in_lab(*lab_app, context, chosen);
-  add_up(*lab_app, context, chosen);
-  add_fault_commands(*lab_app, context, chosen);
+void add_lab(Command& app, const Context& context) {
+  Command lab_app = app.add("lab", "A cluster of network namespaces with shaped NICs; needs root");
+  lab_app.needs_command();
+  add_run_in_lab(lab_app, context);
+  add_up(lab_app, context);
+  add_fault_commands(lab_app, context);
   const auto shown = std::make_shared<StatusOptions>();
-  CLI::App* showing = add(*lab_app, chosen, context, "status", "Labs and their NICs as they are now", shown, &status);
-  showing->add_option("--name", shown->name, "only this one")->type_name("NAME");
-  showing->add_flag("--json", shown->json, "one JSON object");
+  Command showing = add(lab_app, context, "status", "Labs and their NICs as they are now", shown, &status);
+  showing.text("--name", shown->name, "only this one").value_name("NAME");
+  showing.flag("--json", shown->json, "one JSON object");
   const auto executed = std::make_shared<ExecOptions>();
-  CLI::App* executing = add(*lab_app, chosen, context, "exec", "Run a program in a server of a lab", executed, &exec);
-  add_name(*executing, executed->name);
-  add_integer(*executing, {"--server", 0, lab::kServersMax - 1, "0 by default"}, executed->server);
-  add_program(*executing, executed->program, "what is run, after --");
+  Command executing = add(lab_app, context, "exec", "Run a program in a server of a lab", executed, &exec);
+  add_name(executing, executed->name);
+  executing.integer({"--server", 0, lab::kServersMax - 1, "0 by default"}, executed->server);
+  executing.program(executed->program, "what is run, after --");
   const auto removed = std::make_shared<DownOptions>();
-  CLI::App* removing =
-      add(*lab_app, chosen, context, "down", "Remove a lab, also what a killed one has left", removed, &down);
-  add_name(*removing, removed->name);
-  removing->add_flag("--all", removed->all, "every lab of this machine");
+  Command removing = add(lab_app, context, "down", "Remove a lab, also what a killed one has left", removed, &down);
+  add_name(removing, removed->name);
+  removing.flag("--all", removed->all, "every lab of this machine");
 }
 
 }  // namespace r2ccl::tools

@@ -5,6 +5,6 @@
 
 namespace r2ccl::tools {
 
-void add_lab(CLI::App& app, const Context& context, Action& chosen);
+void add_lab(Command& app, const Context& context);
 
 }  // namespace r2ccl::tools

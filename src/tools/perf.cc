@@ -12,11 +12,6 @@
 namespace r2ccl::tools {
 namespace {
 
-struct Options {
-  PerfOptions perf;
-  bool own_ranks = false;  // --servers, --ranks or --nics was given
-};
-
 // A rank that some launcher started.
 Result<int> run_rank(const PerfOptions& options, const std::vector<std::string_view>& environment, Console& console) {
   auto settings = Settings::parse(environment);
@@ -40,36 +35,36 @@ int run_child(const PerfOptions& options, const RunMeeting& meeting, std::uint32
   return status.error().fault == Fault::kMisuse ? kExitUsage : kExitFailed;
 }
 
-Result<int> run(const Options& options, const Context& context) {
+// `own_ranks`: --servers, --ranks or --nics was given.
+Result<int> run(const PerfOptions& options, bool own_ranks, const Context& context) {
   const auto launch = find_launch(context.environment);
   if (!launch) return std::unexpected(launch.error());
-  if (*launch && options.own_ranks) {
+  if (*launch && own_ranks) {
     return fail(Fault::kMisuse,
                 fmt::format("{} started this rank, so --servers, --ranks and --nics have no meaning here",
                             (*launch)->launcher));
   }
-  if (*launch) return run_rank(options.perf, context.environment, context.console);
+  if (*launch) return run_rank(options, context.environment, context.console);
 
   // Everything that can be wrong is said once, before there are ranks.
   if (const auto settings = Settings::parse(context.environment); !settings) return std::unexpected(settings.error());
-  if (const auto work = work_of(options.perf, options.perf.run.size()); !work) return std::unexpected(work.error());
-  if (const Status checked = check_plan(options.perf.run); !checked) return std::unexpected(checked.error());
+  if (const auto work = work_of(options, options.run.size()); !work) return std::unexpected(work.error());
+  if (const Status checked = check_plan(options.run); !checked) return std::unexpected(checked.error());
   const auto meeting = arrange_meeting();
   if (!meeting) return std::unexpected(meeting.error());
-  return run_children(options.perf.run.size(),
-                      [&](std::uint32_t rank) { return run_child(options.perf, *meeting, rank, context); });
+  return run_children(options.run.size(),
+                      [&](std::uint32_t rank) { return run_child(options, *meeting, rank, context); });
 }
 
 }  // namespace
 
-void add_perf(CLI::App& app, const Context& context, Action& chosen) {
-  const auto options = std::make_shared<Options>();
-  CLI::App* command =
-      add_command(app, chosen, "perf", "Measure collectives and check every element, as nccl-tests does", options,
-                  [context](const Options& o) { return run(o, context); });
-  add_perf_options(*command, options->perf);
-  command->parse_complete_callback([command, options] {
-    options->own_ranks = command->count("--servers") + command->count("--ranks") + command->count("--nics") > 0;
+void add_perf(Command& app, const Context& context) {
+  const auto options = std::make_shared<PerfOptions>();
+  Command command = app.add("perf", "Measure collectives and check every element, as nccl-tests does");
+  add_perf_options(command, *options);
+  command.runs([options, command, context] {
+    const bool own_ranks = command.given("--servers") || command.given("--ranks") || command.given("--nics");
+    return run(*options, own_ranks, context);
   });
 }
 

@@ -3,8 +3,10 @@
 #include <fmt/format.h>
 
 #include <algorithm>
+#include <nlohmann/json.hpp>
 
 #include "base/units.h"
+#include "tools/json.h"
 
 namespace r2ccl::tools {
 namespace {
@@ -148,12 +150,12 @@ std::string facts_text(const FactsByNic& facts) {
                     {"verdict", one.verdict},
                     {"blamed", one.blamed}});
   }
-  return list.dump();
+  return json_text(list);
 }
 
 FactsByNic facts_from(const std::string& text) {
   FactsByNic facts;
-  const Json list = Json::parse(text, nullptr, false);
+  const Json list = parse_json(text);
   if (!list.is_array()) return facts;
   for (const Json& object : list) {
     const NicName nic{ServerId{object.at("server").get<std::uint64_t>()}, NicId{object.at("nic").get<std::uint8_t>()}};

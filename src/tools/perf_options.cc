@@ -5,8 +5,8 @@
 
 #include <algorithm>
 
+#include "base/units.h"
 #include "planner/plan.h"
-#include "tools/command.h"
 
 namespace r2ccl::tools {
 namespace {
@@ -61,30 +61,26 @@ Result<std::vector<std::uint64_t>> sizes_of(const PerfOptions& options) {
 
 }  // namespace
 
-void add_perf_options(CLI::App& command, PerfOptions& o) {
+void add_perf_options(Command& command, PerfOptions& o) {
   std::vector<std::string> names;
   for (const PerfCollective& one : perf_collectives()) names.emplace_back(one.name);
-  command.add_option("collective", o.collective, fmt::format("{}", fmt::join(names, ", ")))->required()->type_name("");
-  add_bytes(command, {"-b,--minbytes", 0, kBytesMax, "smallest size; 8K by default"}, o.min_bytes);
-  add_bytes(command, {"-e,--maxbytes", 0, kBytesMax, "largest size; 64M by default"}, o.max_bytes);
-  CLI::Option* factor =
-      add_integer(command, {"-f,--stepfactor", 2, 1 << 20, "each size times this; 2 by default"}, o.factor);
-  add_bytes(command, {"-i,--stepbytes", 1, kBytesMax, "or each size plus this"}, o.step_bytes)->excludes(factor);
-  add_integer(command, {"-n,--iters", 1, 1'000'000, "measured iterations; 20 by default"}, o.iterations);
-  add_integer(command, {"-w,--warmup_iters", 0, 1'000'000, "iterations before them; 5 by default"}, o.warmups);
-  command.add_option("-d,--datatype", o.type, "type of the elements, or all; float by default")->type_name("T");
-  command.add_option("-o,--op", o.op, "reduction, or all; sum by default")->type_name("OP");
-  command.add_option("-r,--root", o.root, "root rank, or all; 0 by default")->type_name("R");
-  add_integer(command, {"-c,--check", 0, 1'000'000, "check every element of every iteration unless 0; 1 by default"},
-              o.check);
-  add_integer(command, {"-z,--blocking", 0, 1, "taken for compatibility: every call is waited for"}, o.blocking);
-  command
-      .add_option_function<std::vector<std::string>>(
-          "--json", [&o](const std::vector<std::string>& words) { o.json = words.empty() ? "" : words.front(); },
-          "write one JSON object to this file, or to stdout in place of the table")
-      ->expected(0, 1)
-      ->type_name("[FILE]");
-  command.add_option("--algo", o.algorithm, "AllReduce algorithm by name, where it applies")->type_name("A");
+  command.text("collective", o.collective, fmt::format("{}", fmt::join(names, ", "))).required().value_name("");
+  command.bytes({"-b,--minbytes", 0, kBytesMax, "smallest size; 8K by default"}, o.min_bytes);
+  command.bytes({"-e,--maxbytes", 0, kBytesMax, "largest size; 64M by default"}, o.max_bytes);
+  const Option factor =
+      command.integer({"-f,--stepfactor", 2, 1 << 20, "each size times this; 2 by default"}, o.factor);
+  command.bytes({"-i,--stepbytes", 1, kBytesMax, "or each size plus this"}, o.step_bytes).excludes(factor);
+  command.integer({"-n,--iters", 1, 1'000'000, "measured iterations; 20 by default"}, o.iterations);
+  command.integer({"-w,--warmup_iters", 0, 1'000'000, "iterations before them; 5 by default"}, o.warmups);
+  command.text("-d,--datatype", o.type, "type of the elements, or all; float by default").value_name("T");
+  command.text("-o,--op", o.op, "reduction, or all; sum by default").value_name("OP");
+  command.text("-r,--root", o.root, "root rank, or all; 0 by default").value_name("R");
+  command.integer({"-c,--check", 0, 1'000'000, "check every element of every iteration unless 0; 1 by default"},
+                  o.check);
+  command.integer({"-z,--blocking", 0, 1, "taken for compatibility: every call is waited for"}, o.blocking);
+  command.text_or_nothing("--json", o.json, "write one JSON object to this file, or to stdout in place of the table")
+      .value_name("[FILE]");
+  command.text("--algo", o.algorithm, "AllReduce algorithm by name, where it applies").value_name("A");
   add_run_options(command, o.run);
 }
 

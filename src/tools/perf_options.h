@@ -1,7 +1,6 @@
 #pragma once
 // The command line of `r2ccl perf`: nccl-tests' flags and some of our own. Values only.
 
-#include <CLI/CLI.hpp>
 #include <cstdint>
 #include <optional>
 #include <string>
@@ -9,6 +8,7 @@
 
 #include "base/result.h"
 #include "device/data_type.h"
+#include "tools/command.h"
 #include "tools/perf_collective.h"
 #include "tools/run_plan.h"
 
@@ -32,7 +32,7 @@ struct PerfOptions {
   RunPlan run;  // of the ranks it starts itself
 };
 
-void add_perf_options(CLI::App& command, PerfOptions& options);
+void add_perf_options(Command& command, PerfOptions& options);
 
 // What the options ask for, on so many ranks.
 struct PerfWork {

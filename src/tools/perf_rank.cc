@@ -5,7 +5,9 @@
 #include <algorithm>
 #include <cstring>
 #include <fstream>
+#include <nlohmann/json.hpp>
 
+#include "tools/json.h"
 #include "tools/perf_faults.h"
 #include "tools/perf_report.h"
 #include "tools/rank_job.h"
@@ -152,7 +154,7 @@ Status write_json(const PerfOptions& options, const std::vector<PerfRow>& rows, 
   Json object{{"rows", Json::array()}, {"faults", Json::array()}};
   for (const PerfRow& row : rows) object["rows"].push_back(to_json(row));
   for (const FaultRow& fault : faults) object["faults"].push_back(to_json(fault));
-  const std::string text = object.dump() + "\n";
+  const std::string text = json_text(object) + "\n";
   if (options.json->empty()) {
     console.out(text);
     return {};

@@ -8,6 +8,7 @@
 #include "schedule/text.h"
 #include "tools/cluster_options.h"
 #include "tools/evaluation_report.h"
+#include "tools/json.h"
 
 namespace r2ccl::tools {
 namespace {
@@ -75,24 +76,23 @@ Result<int> run(const Options& options, Console& console) {
     console.line(crossovers_text(*sizes));
     return kExitOk;
   }
-  nlohmann::ordered_json object = to_json(*report);
-  object["crossovers"] = nlohmann::ordered_json::array();
+  Json object = to_json(*report);
+  object["crossovers"] = Json::array();
   for (const Crossover& crossover : *sizes) {
     object["crossovers"].push_back({{"bytes", crossover.bytes}, {"algorithm", crossover.algorithm}});
   }
-  console.line(object.dump());
+  console.line(json_text(object));
   return kExitOk;
 }
 
 }  // namespace
 
-void add_plan(CLI::App& app, const Context& context, Action& chosen) {
+void add_plan(Command& app, const Context& context) {
   const auto options = std::make_shared<Options>();
-  CLI::App* command =
-      add_command(app, chosen, "plan", "Plan a collective on a cluster with failures, prove it and time it", options,
-                  [&console = context.console](const Options& o) { return run(o, console); });
-  add_cluster_options(*command, options->cluster);
-  command->add_flag("--print", options->print, "print the schedule itself");
+  Command command = app.add("plan", "Plan a collective on a cluster with failures, prove it and time it");
+  command.runs([options, &console = context.console] { return run(*options, console); });
+  add_cluster_options(command, options->cluster);
+  command.flag("--print", options->print, "print the schedule itself");
 }
 
 }  // namespace r2ccl::tools

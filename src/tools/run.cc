@@ -24,13 +24,12 @@ Result<int> run(const Options& options, const Context& context) {
 
 }  // namespace
 
-void add_run(CLI::App& app, const Context& context, Action& chosen) {
+void add_run(Command& app, const Context& context) {
   const auto options = std::make_shared<Options>();
-  CLI::App* command = add_command(app, chosen, "run", "Start a program as ranks on this machine, with loopback NICs",
-                                  options, [context](const Options& o) { return run(o, context); });
-  add_run_options(*command, options->plan);
-  command->add_option("program", options->program, "what each rank runs, after --")->required()->type_name("-- CMD");
-  command->positionals_at_end();
+  Command command = app.add("run", "Start a program as ranks on this machine, with loopback NICs");
+  command.runs([options, context] { return run(*options, context); });
+  add_run_options(command, options->plan);
+  command.program(options->program, "what each rank runs, after --");
 }
 
 }  // namespace r2ccl::tools

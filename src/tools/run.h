@@ -5,6 +5,6 @@
 
 namespace r2ccl::tools {
 
-void add_run(CLI::App& app, const Context& context, Action& chosen);
+void add_run(Command& app, const Context& context);
 
 }  // namespace r2ccl::tools

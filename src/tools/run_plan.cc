@@ -11,7 +11,6 @@
 
 #include "comm/launch.h"
 #include "env/real/real.h"
-#include "tools/command.h"
 #include "transport/fault/fault_spec.h"
 
 namespace r2ccl::tools {
@@ -31,16 +30,16 @@ bool is_free(const Address& address) {
 
 }  // namespace
 
-void add_run_options(CLI::App& command, RunPlan& plan) {
-  add_integer(command, {"--servers", 1, kRunServersMax, "servers that this machine plays; 2 by default"}, plan.servers);
-  add_integer(command, {"--ranks", 1, kRunRanksMax, "ranks of each server; 1 by default"}, plan.ranks);
-  add_integer(command, {"--nics", 1, kRunNicsMax, "loopback NICs of each server; 2 by default"}, plan.nics);
-  command.add_option("--fault", plan.faults, "e.g. 'at=2s server=0 nic=1 kind=cable for=1s'; repeatable")
-      ->allow_extra_args(false)
-      ->type_name("F");
-  command.add_option("--fabric", plan.fabric, "whether any NIC reaches any NIC, or only its own rail")
-      ->check(CLI::IsMember({"routed", "rails"}))
-      ->type_name("routed|rails");
+void add_run_options(Command& command, RunPlan& plan, const std::string& nics) {
+  command.integer({"--servers", 1, kRunServersMax, "servers that this machine plays; 2 by default"}, plan.servers);
+  command.integer({"--ranks", 1, kRunRanksMax, "ranks of each server; 1 by default"}, plan.ranks);
+  command.integer({"--nics", 1, kRunNicsMax, nics + " of each server; 2 by default"}, plan.nics);
+  command.texts("--fault", plan.faults, "e.g. 'at=2s server=0 nic=1 kind=cable for=1s'; repeatable")
+      .one_each()
+      .value_name("F");
+  command.text("--fabric", plan.fabric, "whether any NIC reaches any NIC, or only its own rail")
+      .one_of({"routed", "rails"})
+      .value_name("routed|rails");
 }
 
 Status check_plan(const RunPlan& plan) {

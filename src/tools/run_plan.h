@@ -3,13 +3,13 @@
 //
 // NIC k of server s is 127.(10+k).0.(1+s). Ranks are numbered server by server; rank 0 hosts the rendezvous.
 
-#include <CLI/CLI.hpp>
 #include <cstdint>
 #include <string>
 #include <vector>
 
 #include "base/address.h"
 #include "base/result.h"
+#include "tools/command.h"
 
 namespace r2ccl::tools {
 
@@ -27,8 +27,8 @@ struct RunPlan {
   std::uint32_t size() const { return static_cast<std::uint32_t>(servers * ranks); }
 };
 
-// --servers, --ranks, --nics, --fault, --fabric. The plan outlives parsing.
-void add_run_options(CLI::App& command, RunPlan& plan);
+// --servers, --ranks, --nics, --fault, --fabric. `nics` is what help calls them. The plan outlives the command.
+void add_run_options(Command& command, RunPlan& plan, const std::string& nics = "loopback NICs");
 
 // Malformed faults, and those of servers or NICs that there are not: kMisuse with one sentence.
 Status check_plan(const RunPlan& plan);

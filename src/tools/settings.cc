@@ -3,6 +3,7 @@
 #include <nlohmann/json.hpp>
 
 #include "env/settings.h"
+#include "tools/json.h"
 #include "tools/table.h"
 
 namespace r2ccl::tools {
@@ -17,7 +18,7 @@ std::string kind_text(const SettingInfo& info) {
 }
 
 void print_json(const Settings& settings, Console& console) {
-  auto rows = nlohmann::ordered_json::array();
+  auto rows = Json::array();
   for (const SettingInfo& info : Settings::list()) {
     rows.push_back({{"name", info.name},
                     {"default", info.default_value},
@@ -25,7 +26,7 @@ void print_json(const Settings& settings, Console& console) {
                     {"type", kind_text(info)},
                     {"meaning", info.meaning}});
   }
-  console.line(nlohmann::ordered_json{{"settings", rows}}.dump());
+  console.line(json_text(Json{{"settings", rows}}));
 }
 
 // The column of values appears only when the environment changes one.
@@ -57,11 +58,11 @@ Result<int> run(const Options& options, const Context& context) {
 
 }  // namespace
 
-void add_settings(CLI::App& app, const Context& context, Action& chosen) {
+void add_settings(Command& app, const Context& context) {
   const auto options = std::make_shared<Options>();
-  CLI::App* command = add_command(app, chosen, "settings", "List the settings read from the environment", options,
-                                  [context](const Options& o) { return run(o, context); });
-  command->add_flag("--json", options->json, "print one JSON object");
+  Command command = app.add("settings", "List the settings read from the environment");
+  command.runs([options, context] { return run(*options, context); });
+  command.flag("--json", options->json, "print one JSON object");
 }
 
 }  // namespace r2ccl::tools

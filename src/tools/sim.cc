@@ -12,6 +12,7 @@
 #include "sim/cluster/sweep.h"
 #include "tools/cluster_options.h"
 #include "tools/evaluation_report.h"
+#include "tools/json.h"
 #include "tools/sim_papers.h"
 #include "tools/sim_sweep.h"
 #include "tools/timeline.h"
@@ -79,9 +80,9 @@ Result<int> run_once(const Options& options, Console& console) {
     if (Status written = write_timeline(options.timeline, occupancy); !written) return std::unexpected(written.error());
   }
   if (options.cluster.json) {
-    nlohmann::ordered_json object = to_json(*report);
+    Json object = to_json(*report);
     object["mode"] = options.mode;
-    console.line(object.dump());
+    console.line(json_text(object));
     return kExitOk;
   }
   print_report(*report, console);
@@ -141,37 +142,32 @@ Result<int> run_random(const Options& options, Console& console) {
     print_samples(summary, options, samples->front().drawn, seconds, console);
     return kExitOk;
   }
-  nlohmann::ordered_json object{{"mode", options.mode}, {"seconds", seconds}};
+  Json object{{"mode", options.mode}, {"seconds", seconds}};
   object["samples"] = samples_json(*samples);
   object["summary"] = summary_json(summary);
-  console.line(object.dump());
+  console.line(json_text(object));
   return kExitOk;
 }
 
 }  // namespace
 
-void add_sim(CLI::App& app, const Context& context, Action& chosen) {
+void add_sim(Command& app, const Context& context) {
   const auto options = std::make_shared<Options>();
-  CLI::App* command =
-      app.add_subcommand("sim", "Time collectives in the cluster model, under failures before or inside them");
-  command->callback([&chosen, command, options, &console = context.console] {
-    if (!command->get_subcommands().empty()) return;
-    chosen = [options, &console] {
-      return options->random > 0 ? run_random(*options, console) : run_once(*options, console);
-    };
+  Command command = app.add("sim", "Time collectives in the cluster model, under failures before or inside them");
+  command.runs([options, &console = context.console] {
+    return options->random > 0 ? run_random(*options, console) : run_once(*options, console);
   });
-  add_cluster_options(*command, options->cluster);
-  command->add_option("--mode", options->mode, "multi-port (default), fair or one-port")->type_name("M");
-  command->add_option("--at", options->at, "when --lost and --slow happen, after the start")->type_name("TIME");
-  add_integer(*command, {"--random", 1, 100'000, "so many random NICs lost, in each of --samples draws"},
-              options->random);
-  add_integer(*command, {"--samples", 1, 1'000'000, "draws of --random; default 100"}, options->samples);
-  add_integer(*command, {"--seed", 0, UINT64_MAX / 2, "of the first draw; default 1"}, options->seed);
-  add_integer(*command, {"--threads", 1, 1024, "for --random; one per core by default"}, options->threads);
-  command->add_option("--timeline", options->timeline, "write what every NIC is busy with, as a Chrome trace")
-      ->type_name("FILE");
-  add_sim_sweep(*command, context, chosen);
-  add_sim_papers(*command, context, chosen);
+  add_cluster_options(command, options->cluster);
+  command.text("--mode", options->mode, "multi-port (default), fair or one-port").value_name("M");
+  command.text("--at", options->at, "when --lost and --slow happen, after the start").value_name("TIME");
+  command.integer({"--random", 1, 100'000, "so many random NICs lost, in each of --samples draws"}, options->random);
+  command.integer({"--samples", 1, 1'000'000, "draws of --random; default 100"}, options->samples);
+  command.integer({"--seed", 0, UINT64_MAX / 2, "of the first draw; default 1"}, options->seed);
+  command.integer({"--threads", 1, 1024, "for --random; one per core by default"}, options->threads);
+  command.text("--timeline", options->timeline, "write what every NIC is busy with, as a Chrome trace")
+      .value_name("FILE");
+  add_sim_sweep(command, context);
+  add_sim_papers(command, context);
 }
 
 }  // namespace r2ccl::tools

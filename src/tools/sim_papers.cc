@@ -8,6 +8,7 @@
 #include <thread>
 
 #include "sim/cluster/papers.h"
+#include "tools/json.h"
 #include "tools/table.h"
 
 namespace r2ccl::tools {
@@ -53,7 +54,7 @@ Result<int> run(const Options& options, Console& console) {
     print_rows(*rows, console);
     return kExitOk;
   }
-  auto list = nlohmann::ordered_json::array();
+  auto list = Json::array();
   for (const sim::PaperRow& row : *rows) {
     list.push_back({{"table", row.table},
                     {"case", row.name},
@@ -62,21 +63,21 @@ Result<int> run(const Options& options, Console& console) {
                     {"ours", row.ours},
                     {"relative_difference", row.relative_difference()}});
   }
-  console.line(nlohmann::ordered_json{{"rows", list}}.dump());
+  console.line(json_text(Json{{"rows", list}}));
   return kExitOk;
 }
 
 }  // namespace
 
-void add_sim_papers(CLI::App& sim, const Context& context, Action& chosen) {
+void add_sim_papers(Command& sim, const Context& context) {
   const auto options = std::make_shared<Options>();
-  CLI::App* command = add_command(sim, chosen, "papers", "Our figures beside those of the R²CCL and OptCC papers",
-                                  options, [&console = context.console](const Options& o) { return run(o, console); });
-  command->add_option("--table", options->table, "only tables with this in their name, e.g. OptCC")->type_name("TEXT");
-  add_integer(*command, {"--ranks", 1, 1'000'000, "only rows of at most so many ranks; the largest take minutes"},
-              options->ranks);
-  add_integer(*command, {"--threads", 1, 1024, "one per core by default"}, options->threads);
-  command->add_flag("--json", options->json, "print one JSON object");
+  Command command = sim.add("papers", "Our figures beside those of the R²CCL and OptCC papers");
+  command.runs([options, &console = context.console] { return run(*options, console); });
+  command.text("--table", options->table, "only tables with this in their name, e.g. OptCC").value_name("TEXT");
+  command.integer({"--ranks", 1, 1'000'000, "only rows of at most so many ranks; the largest take minutes"},
+                  options->ranks);
+  command.integer({"--threads", 1, 1024, "one per core by default"}, options->threads);
+  command.flag("--json", options->json, "print one JSON object");
 }
 
 }  // namespace r2ccl::tools

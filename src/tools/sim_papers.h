@@ -5,6 +5,6 @@
 
 namespace r2ccl::tools {
 
-void add_sim_papers(CLI::App& sim, const Context& context, Action& chosen);
+void add_sim_papers(Command& sim, const Context& context);
 
 }  // namespace r2ccl::tools

@@ -5,10 +5,12 @@
 #include <algorithm>
 #include <array>
 #include <map>
+#include <nlohmann/json.hpp>
 #include <thread>
 
 #include "base/units.h"
 #include "tools/evaluation_report.h"
+#include "tools/json.h"
 #include "tools/table.h"
 
 namespace r2ccl::tools {
@@ -115,25 +117,25 @@ Result<int> run(const Options& options, Console& console) {
     print_swept(all, console);
     return kExitOk;
   }
-  auto rows = nlohmann::ordered_json::array();
+  auto rows = Json::array();
   for (const Swept& swept : all) {
     rows.push_back({{"family", to_text(swept.family)},
                     {"seconds", swept.seconds},
                     {"summary", summary_json(swept.summary)},
                     {"samples", samples_json(swept.samples)}});
   }
-  console.line(nlohmann::ordered_json{{"families", rows}}.dump());
+  console.line(json_text(Json{{"families", rows}}));
   return kExitOk;
 }
 
 }  // namespace
 
-nlohmann::ordered_json samples_json(const std::vector<sim::Sample>& samples) {
-  auto rows = nlohmann::ordered_json::array();
+Json samples_json(const std::vector<sim::Sample>& samples) {
+  auto rows = Json::array();
   for (const sim::Sample& sample : samples) {
-    auto lost = nlohmann::ordered_json::array();
+    auto lost = Json::array();
     for (const auto& [server, nic] : sample.drawn.damage.lost) lost.push_back(fmt::format("{}:{}", server, nic));
-    auto slow = nlohmann::ordered_json::array();
+    auto slow = Json::array();
     for (const sim::SlowNic& nic : sample.drawn.damage.slow)
       slow.push_back(fmt::format("{}:{}:{:.1f}", nic.server, nic.nic, nic.fraction));
     const Cluster& cluster = sample.drawn.cluster;
@@ -154,7 +156,7 @@ nlohmann::ordered_json samples_json(const std::vector<sim::Sample>& samples) {
   return rows;
 }
 
-nlohmann::ordered_json summary_json(const sim::Summary& summary) {
+Json summary_json(const sim::Summary& summary) {
   return {{"samples", summary.samples},
           {"mean", summary.mean},
           {"p50", summary.p50},
@@ -164,17 +166,16 @@ nlohmann::ordered_json summary_json(const sim::Summary& summary) {
           {"slower_than_balance", summary.slower_than_balance}};
 }
 
-void add_sim_sweep(CLI::App& sim, const Context& context, Action& chosen) {
+void add_sim_sweep(Command& sim, const Context& context) {
   const auto options = std::make_shared<Options>();
-  CLI::App* command = add_command(sim, chosen, "sweep", "auto against the bound over random clusters and failures",
-                                  options, [&console = context.console](const Options& o) { return run(o, console); });
-  command->add_option("--family", options->family, "routed, rails-small, rails-large, gpus or all (default)")
-      ->type_name("F");
-  command->add_option("--algo", options->algorithm, "what to sweep; default auto")->type_name("A");
-  add_integer(*command, {"--samples", 1, 1'000'000, "per family; default 1000"}, options->samples);
-  add_integer(*command, {"--seed", 0, UINT64_MAX / 2, "of the first draw; default 1"}, options->seed);
-  add_integer(*command, {"--threads", 1, 1024, "one per core by default"}, options->threads);
-  command->add_flag("--json", options->json, "print one JSON object");
+  Command command = sim.add("sweep", "auto against the bound over random clusters and failures");
+  command.runs([options, &console = context.console] { return run(*options, console); });
+  command.text("--family", options->family, "routed, rails-small, rails-large, gpus or all (default)").value_name("F");
+  command.text("--algo", options->algorithm, "what to sweep; default auto").value_name("A");
+  command.integer({"--samples", 1, 1'000'000, "per family; default 1000"}, options->samples);
+  command.integer({"--seed", 0, UINT64_MAX / 2, "of the first draw; default 1"}, options->seed);
+  command.integer({"--threads", 1, 1024, "one per core by default"}, options->threads);
+  command.flag("--json", options->json, "print one JSON object");
 }
 
 }  // namespace r2ccl::tools

@@ -3,6 +3,8 @@
 #include <fmt/format.h>
 #include <unistd.h>
 
+#include <nlohmann/json.hpp>
+
 #include "base/units.h"
 #include "tools/become.h"
 #include "tools/job.h"
@@ -32,15 +34,14 @@ SoakPlan plan_of(const Options& options) {
 
 std::string text_of(const SoakFigures& figures, bool json) {
   if (json) {
-    return Json{{"operations", figures.operations},
-                {"bytes", figures.bytes},
-                {"faults", figures.faults},
-                {"wrong", figures.wrong},
-                {"worst_stall_ms", figures.worst_stall_ms},
-                {"rss_growth_bytes", figures.rss_growth_bytes},
-                {"fd_growth", figures.fd_growth},
-                {"seconds", figures.seconds}}
-               .dump() +
+    return json_text(Json{{"operations", figures.operations},
+                          {"bytes", figures.bytes},
+                          {"faults", figures.faults},
+                          {"wrong", figures.wrong},
+                          {"worst_stall_ms", figures.worst_stall_ms},
+                          {"rss_growth_bytes", figures.rss_growth_bytes},
+                          {"fd_growth", figures.fd_growth},
+                          {"seconds", figures.seconds}}) +
            "\n";
   }
   return fmt::format(
@@ -127,27 +128,22 @@ Result<int> run(const Options& options, const Context& context) {
 
 }  // namespace
 
-void add_soak(CLI::App& app, const Context& context, Action& chosen) {
+void add_soak(Command& app, const Context& context) {
   const auto options = std::make_shared<Options>();
-  CLI::App* command = add_command(app, chosen, "soak", "Random collectives under random faults, every element checked",
-                                  options, [context](const Options& o) { return run(o, context); });
-  command->add_option("--minutes", options->minutes, "how long; 1 by default")
-      ->check(CLI::Range(0.1, 100'000.0))
-      ->type_name("M");
-  add_integer(*command, {"--servers", 1, kRunServersMax, "4 by default"}, options->plan.servers);
-  add_integer(*command, {"--ranks", 1, kRunRanksMax, "of each server; 1 by default"}, options->plan.ranks);
-  add_integer(*command, {"--nics", 1, kRunNicsMax, "of each server; 4 by default"}, options->plan.nics);
-  add_integer(*command,
-              {"--seed", 0, ~std::uint64_t{0}, "another one draws other faults and collectives; 1 by default"},
-              options->plan.seed);
-  add_amount(*command, {"--rate", lab::kRateMin, lab::kRateMax, "of each NIC of the lab; 500mbit by default"},
-             parse_rate, [options](std::uint64_t value) { options->rate_bytes_s = value; })
-      ->type_name("RATE");
-  command->add_option("--fabric", options->fabric, "routed (by default) or rails")
-      ->check(CLI::IsMember({"routed", "rails"}));
-  command->add_option("--name", options->name, "of the lab; 'soak' by default")->type_name("NAME");
-  command->add_flag("--loopback", options->loopback, "loopback NICs and injected faults, also as root");
-  command->add_flag("--json", options->json, "print one JSON object");
+  Command command = app.add("soak", "Random collectives under random faults, every element checked");
+  command.runs([options, context] { return run(*options, context); });
+  command.real({"--minutes", 0.1, 100'000.0, "how long; 1 by default"}, options->minutes).value_name("M");
+  command.integer({"--servers", 1, kRunServersMax, "4 by default"}, options->plan.servers);
+  command.integer({"--ranks", 1, kRunRanksMax, "of each server; 1 by default"}, options->plan.ranks);
+  command.integer({"--nics", 1, kRunNicsMax, "of each server; 4 by default"}, options->plan.nics);
+  command.integer({"--seed", 0, ~std::uint64_t{0}, "another one draws other faults and collectives; 1 by default"},
+                  options->plan.seed);
+  command.rate({"--rate", lab::kRateMin, lab::kRateMax, "of each NIC of the lab; 500mbit by default"},
+               options->rate_bytes_s);
+  command.text("--fabric", options->fabric, "routed (by default) or rails").one_of({"routed", "rails"});
+  command.text("--name", options->name, "of the lab; 'soak' by default").value_name("NAME");
+  command.flag("--loopback", options->loopback, "loopback NICs and injected faults, also as root");
+  command.flag("--json", options->json, "print one JSON object");
 }
 
 }  // namespace r2ccl::tools

@@ -2,6 +2,7 @@
 
 #include <fmt/format.h>
 
+#include <nlohmann/json.hpp>
 #include <span>
 
 #include "base/units.h"
@@ -85,17 +86,17 @@ Result<int> run(const Options& options, const Context& context) {
   }
   Json object{{"processes", Json::array()}};
   for (const StatsView& view : views) object["processes"].push_back(to_json(view));
-  context.console.line(object.dump());
+  context.console.line(json_text(object));
   return kExitOk;
 }
 
 }  // namespace
 
-void add_status(CLI::App& app, const Context& context, Action& chosen) {
+void add_status(Command& app, const Context& context) {
   const auto options = std::make_shared<Options>();
-  CLI::App* command = add_command(app, chosen, "status", "How running processes of this machine get on", options,
-                                  [context](const Options& o) { return run(o, context); });
-  command->add_flag("--json", options->json, "print one JSON object");
+  Command command = app.add("status", "How running processes of this machine get on");
+  command.runs([options, context] { return run(*options, context); });
+  command.flag("--json", options->json, "print one JSON object");
 }
 
 }  // namespace r2ccl::tools

@@ -5,6 +5,6 @@
 
 namespace r2ccl::tools {
 
-void add_status(CLI::App& app, const Context& context, Action& chosen);
+void add_status(Command& app, const Context& context);
 
 }  // namespace r2ccl::tools

@@ -19,6 +19,7 @@
 namespace r2ccl::tools {
 namespace {
 
+using testing::ContainsRegex;
 using testing::HasSubstr;
 
 class TestConsole final : public Console {
@@ -200,7 +201,7 @@ TEST(CommandLine, AMisspeltSettingIsRefusedByEveryCommandThatReadsThem) {
 }
 
 TEST(SettingsCommand, ListsDefaultsAndShowsWhatTheEnvironmentChanges) {
-  EXPECT_THAT(run({"settings"}).out, HasSubstr("R2CCL_PEER_TIMEOUT   60s"));
+  EXPECT_THAT(run({"settings"}).out, ContainsRegex("R2CCL_PEER_TIMEOUT +60s"));
   const Ran changed = run({"settings", "--json"}, {"R2CCL_PEER_TIMEOUT=5s"});
   const Json rows = Json::parse(changed.out).at("settings");
   const auto row = std::ranges::find_if(rows, [](const Json& r) { return r.at("name") == "R2CCL_PEER_TIMEOUT"; });
