@@ -7,6 +7,51 @@
 #include "planner/rails.h"
 
 namespace r2ccl {
+namespace {
+
+constexpr int kTurns = 64;
+
+bool lost(const Cluster& cluster, std::uint32_t server, std::uint32_t gpu) {
+  return cluster.nic(server, cluster.home_nic(gpu)) <= 0;
+}
+
+std::uint32_t lost_of(const Cluster& cluster, std::uint32_t server) {
+  std::uint32_t count = 0;
+  for (std::uint32_t gpu = 0; gpu < cluster.gpus; ++gpu) count += lost(cluster, server, gpu);
+  return count;
+}
+
+// Of all GPUs' shards. Where NICs are lost at places i and j, shards i and j are smaller, so that a GPU without NIC is as busy as those
+// that carry its traffic: 1 + (g - 1) s_i = 1 + (g - 2) s + l s_i / (g - l), with l such GPUs on the server that has most.
+std::vector<double> shard_sizes(const Cluster& cluster) {
+  const double g = cluster.gpus;
+  std::vector<bool> hit(cluster.gpus, false);
+  double most = 0;
+  for (std::uint32_t server = 0; server < cluster.servers; ++server) {
+    for (std::uint32_t gpu = 0; gpu < cluster.gpus; ++gpu) hit[gpu] = hit[gpu] || lost(cluster, server, gpu);
+    const double here = lost_of(cluster, server);
+    if (here < g) most = std::max(most, here);
+  }
+  const auto places = static_cast<double>(std::count(hit.begin(), hit.end(), true));
+  const std::vector<double> equal(cluster.gpus, 1 / g);
+  if (places == 0 || places == g) return equal;
+  const double smaller = (g - 2) / (g - places) / (g - 1 - most / (g - most) + (g - 2) * places / (g - places));
+  // Two GPUs, or so many lost that those that carry their traffic are the busier ones.
+  if (!(smaller > 0 && smaller < 1 / g)) return equal;
+  const double rest = (1 - places * smaller) / (g - places);
+  std::vector<double> size;
+  for (const bool small : hit) size.push_back(small ? smaller : rest);
+  return size;
+}
+
+// Makes `count` numbers sum to `sum` unless all are zero.
+void scale(double* first, std::uint32_t count, std::uint32_t stride, double sum) {
+  double now = 0;
+  for (std::uint32_t i = 0; i < count; ++i) now += first[i * stride];
+  for (std::uint32_t i = 0; i < count && now > 0; ++i) first[i * stride] *= sum / now;
+}
+
+}  // namespace
 
 Result<Owners> owners_of(const Cluster& cluster) {
   std::vector<double> bandwidth;
@@ -18,40 +63,22 @@ Result<Owners> owners_of(const Cluster& cluster) {
   return Owners{std::move(rails->rho), std::move(rails->shares), rails->load, pooled.kappa};
 }
 
-std::vector<ShardOwners> shard_owners(const Cluster& cluster, const std::vector<double>& rho) {
+std::vector<double> shard_owners(const Cluster& cluster, const std::vector<double>& rho) {
   const std::uint32_t g = cluster.gpus;
-  const auto lost = [&](std::uint32_t server, std::uint32_t gpu) {
-    return cluster.nic(server, cluster.home_nic(gpu)) <= 0;
-  };
-  std::vector<double> working(cluster.servers, 0);
-  double healthy = 0;  // owned by servers that lost no GPU's NIC
-  double healthy_most = 0;
-  for (std::uint32_t server = 0; server < cluster.servers; ++server) {
-    for (std::uint32_t gpu = 0; gpu < g; ++gpu) working[server] += !lost(server, gpu);
-    if (working[server] < g) continue;
-    healthy += rho[server];
-    healthy_most = std::max(healthy_most, rho[server]);
+  const std::uint32_t q = cluster.servers;
+  const std::vector<double> size = shard_sizes(cluster);
+  std::vector<double> owned(std::size_t{g} * q);
+  for (std::uint32_t server = 0; server < q; ++server) {
+    const bool must_own = q < 3 || lost_of(cluster, server) == g;
+    for (std::uint32_t gpu = 0; gpu < g; ++gpu)
+      owned[gpu * q + server] = lost(cluster, server, gpu) && !must_own ? 0 : size[gpu] * rho[server];
   }
-  std::vector<ShardOwners> shards(g, {1.0 / g, rho});
-  if (healthy <= 0 || cluster.servers < 3) return shards;
-  double sizes = 0;
-  for (std::uint32_t gpu = 0; gpu < g; ++gpu) {
-    double left = 1;
-    for (std::uint32_t server = 0; server < cluster.servers; ++server) {
-      if (working[server] == g) continue;
-      double& mine = shards[gpu].rho[server];
-      mine = working[server] == 0 ? mine : lost(server, gpu) ? 0 : mine * g / working[server];
-      left -= mine;
-    }
-    if (left <= 0) return std::vector<ShardOwners>(g, {1.0 / g, rho});  // too few healthy servers to take over
-    for (std::uint32_t server = 0; server < cluster.servers; ++server) {
-      if (working[server] == g) shards[gpu].rho[server] *= left / healthy;
-    }
-    shards[gpu].size = 1 / (1 + (cluster.servers - 2) * healthy_most * left / healthy);
-    sizes += shards[gpu].size;
+  // Rows and columns in turn; a fixed number of times, so that all ranks have the same.
+  for (int turn = 0; turn < kTurns; ++turn) {
+    for (std::uint32_t gpu = 0; gpu < g; ++gpu) scale(owned.data() + gpu * q, q, 1, size[gpu]);
+    for (std::uint32_t server = 0; server < q; ++server) scale(owned.data() + server, g, q, rho[server]);
   }
-  for (ShardOwners& shard : shards) shard.size /= sizes;
-  return shards;
+  return owned;
 }
 
 }  // namespace r2ccl

@@ -18,14 +18,9 @@ struct Owners {
 // Fails as fit_rails() does.
 Result<Owners> owners_of(const Cluster& cluster);
 
-// The shard of one GPU of every server.
-struct ShardOwners {
-  double size = 0;          // share of the data
-  std::vector<double> rho;  // share of each server in this shard
-};
-// A GPU whose NIC is lost sends over its neighbours' and so loads its fabric port twice; as it need not own anything, its server owns
-// nothing of that shard and more of its others. Shards whose owners are fewer are a little smaller, so that all NICs of a healthy
-// server stay equally busy. One shard per GPU; sizes sum to 1, and each server owns rho of the whole, up to a small rounding.
-std::vector<ShardOwners> shard_owners(const Cluster& cluster, const std::vector<double>& rho);
+// What each server owns of each GPU's shard, [gpu * servers + server], as parts of the whole data: a server owns rho of it in all. A
+// GPU whose NIC is lost sends over its neighbours' and so loads its fabric port twice; as it need not own anything, its server owns
+// nothing of that shard and more of its others, and such shards are smaller.
+std::vector<double> shard_owners(const Cluster& cluster, const std::vector<double>& rho);
 
 }  // namespace r2ccl

@@ -6,6 +6,7 @@
 #include <sstream>
 
 #include "planner/bounds.h"
+#include "planner/owners.h"
 
 namespace r2ccl {
 namespace {
@@ -113,6 +114,30 @@ TEST(Ownership, AFasterServerNeverOwnsLess) {
       if (bandwidth[i] == bandwidth[i - 1]) RC_ASSERT(owned.rho[i] == owned.rho[i - 1]);
     }
   });
+}
+
+TEST(ShardOwners, ServersOwnTheirShareAndNothingOfShardsOfGpusWithoutNic) {
+  Cluster cluster = Cluster::uniform(4, 8, 8, 50e9);
+  for (const auto& [server, nic] : {std::pair{0U, 5U}, {0U, 0U}, {1U, 0U}, {2U, 2U}})
+    ASSERT_TRUE(lose_nic(cluster, server, nic));
+  const std::vector<double> rho = owners_of(cluster)->rho;
+  const std::vector<double> owned = shard_owners(cluster, rho);
+  ASSERT_EQ(owned.size(), 32u);
+  std::vector<double> size(8, 0.0);
+  for (std::uint32_t server = 0; server < 4; ++server) {
+    double all = 0;
+    for (std::uint32_t gpu = 0; gpu < 8; ++gpu) {
+      const double part = owned[gpu * 4 + server];
+      EXPECT_EQ(part == 0, cluster.nic(server, gpu) <= 0) << server << ":" << gpu;
+      all += part;
+      size[gpu] += part;
+    }
+    EXPECT_NEAR(all, rho[server], kRounding) << server;
+  }
+  // The fabric ports of server 0: its GPUs without NIC as busy as those that carry their traffic.
+  const double carried = (size[0] + size[5]) / 6;
+  EXPECT_NEAR(1 + 7 * size[0], 1 + 6 * size[1] + carried, 1e-3);
+  EXPECT_NEAR(size[0], size[5], 1e-3);
 }
 
 TEST(OwnedShares, AServerWithoutBandwidthOwnsNothing) {

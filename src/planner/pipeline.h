@@ -1,6 +1,7 @@
 #pragma once
 // How finely a two-hop exchange is cut, by the cost model: more segments overlap the two halves better and cost more messages.
 
+#include <bit>
 #include <cstdint>
 
 #include "planner/plan.h"
@@ -22,9 +23,19 @@ struct Exchange {
   double messages = 0;   // that the busiest NIC handles for one segment
   double latency_s = 0;  // of the hops of one segment
   std::uint64_t message_bytes = 0;  // the typical message without segments
+  // The halves stand further apart than a latency by this, for stages between them; and so many rounds at least.
+  double turn_s = 0;
+  std::uint32_t least_lag = 2;
+  bool may_be_long = false;  // up to 96 segments are worth their messages where 64 cost more than 3 %
 };
 
-// Cheapest of K = 1, 2, 4 … 64, with few servers … 256 (or the one asked for), with messages not below the cluster's smallest.
+// The numbers of segments to try where a pipeline is to be as long as it can: 1, 2, 4, 8, 16, from there eight to the next power of two.
+inline std::uint32_t more_segments(std::uint32_t segments) {
+  return segments < 16 ? 2 * segments : segments + std::bit_floor(segments) / 8;
+}
+
+// Cheapest of K = 1, 2, 4 … 64, with few servers … 256, where it may be long also 72 … 96 (or the one asked for), with messages not
+// below the cluster's smallest.
 Pipeline choose_pipeline(const Exchange& exchange, const Cluster& cluster, const Tuning& tuning);
 
 }  // namespace r2ccl

@@ -31,8 +31,8 @@ struct Tuning {
   enum class Tail : std::uint8_t { kLostFraction, kOptimal };
   Tail r2_tail = Tail::kOptimal;
   std::uint32_t r2_chunks = 0;
-  // Rounds that the two halves of an exchange stand further apart than it needs by itself, for stages that lie between them.
-  std::uint32_t extra_lag = 0;
+  // Latency of stages that lie between the two halves of an exchange, which stand further apart for it.
+  double turn_s = 0;
 };
 
 struct Plan {

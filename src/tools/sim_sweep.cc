@@ -150,6 +150,8 @@ Json samples_json(const std::vector<sim::Sample>& samples) {
                     {"slow", slow},
                     {"name", sample.name},
                     {"time_s", sample.time_s},
+                    {"network_s", sample.network_s},
+                    {"intra_s", sample.intra_s},
                     {"bound_ratio", sample.ratio()},
                     {"balance_s", sample.balance_s}});
   }

@@ -11,6 +11,7 @@
 // lanes inside, so their channels can not meet.
 
 #include <algorithm>
+#include <cmath>
 #include <memory>
 #include <optional>
 
@@ -19,19 +20,21 @@
 #include "planner/algorithm/intra.h"
 #include "planner/algorithm/steps.h"
 #include "planner/owners.h"
+#include "planner/pipeline.h"
 
 namespace r2ccl {
 namespace {
 
 // The stages inside a server ask for more segments than the exchange alone; with many servers that is too many messages.
-constexpr std::uint32_t kMostSegments = 64;
+constexpr std::uint32_t kMostSegments = 96;
 constexpr std::uint32_t kMostSegmentsOfFew = 128;
 constexpr std::uint32_t kFewServers = 16;
 constexpr std::uint32_t kMostInstances = 8;
 constexpr std::uint32_t kMostLanes = 64;  // between servers, of one rank
-// Segments that the reduce-scatter inside a server may be ahead of the exchange between servers. Fewer expose latency; more fill the
-// fabric's queues, in front of what is urgent.
-constexpr std::int32_t kPace = 4;
+// Segments that the reduce-scatter inside a server may be ahead of the exchange between servers, and how many where they are short.
+// Fewer expose latency; more fill the fabric's queues, in front of what is urgent.
+constexpr double kPace = 4;
+constexpr double kMostPace = 8;
 
 // What is lifted, and how.
 struct Composition {
@@ -39,6 +42,7 @@ struct Composition {
   std::uint32_t gpus = 1;
   bool by_segment = true;
   std::uint32_t instances = 1;
+  std::int32_t pace = 0;  // by segment
   std::vector<double>
       weights;  // of the pieces, GPU by GPU, where shards differ; empty: all are cut like the plan between servers
 };
@@ -184,7 +188,7 @@ std::vector<Wait> Lifting::paced() const {
       return step.destination.buffer == Buffer::kOutput && *behind_outer(step.segment) == 0;
     });
     if (first == steps.end()) continue;
-    waits.push_back({.lane = l, .step = static_cast<std::uint32_t>(first - steps.begin()), .outer_offset = -kPace});
+    waits.push_back({.lane = l, .step = static_cast<std::uint32_t>(first - steps.begin()), .outer_offset = -c_.pace});
   }
   return waits;
 }
@@ -286,6 +290,12 @@ double composed_s(const Plan& between, const Cluster& cluster, double bytes, std
          2 * cluster.intra_alpha_s;
 }
 
+// What a segment spends on its way does not shorten with it.
+std::int32_t pace_for(double segment_s, const Cluster& cluster) {
+  const double under_way_s = 2 * (cluster.alpha_s + cluster.intra_alpha_s);
+  return static_cast<std::int32_t>(std::min(kPace + std::floor(under_way_s / segment_s), kMostPace));
+}
+
 std::uint32_t instances_for(const Plan& between, const Cluster& cluster, std::uint64_t bytes) {
   const Layout& layout = between.frame.layout;
   const std::uint64_t messages = std::uint64_t{cluster.gpus} * layout.pieces() * layout.segments;
@@ -310,15 +320,6 @@ bool fabric_decides(const Cluster& cluster) {
   return any_lost && volume / cluster.intra_rate > owners_of(cluster)->ideal;
 }
 
-// The pieces of weighted_direct are owners: a server whose GPU lost its NIC owns nothing of that GPU's shard.
-std::vector<double> shard_weights(const Cluster& cluster) {
-  std::vector<double> weights;
-  for (const ShardOwners& shard : shard_owners(cluster, owners_of(cluster)->rho)) {
-    for (const double rho : shard.rho) weights.push_back(shard.size * rho);
-  }
-  return weights;
-}
-
 // One server has nobody to talk to.
 Plan nothing_between(const Request& request, const Cluster& cluster) {
   Plan plan;
@@ -338,7 +339,7 @@ Result<Plan> hierarchical(const Request& request, const Cluster& cluster, const 
   servers.min_message *= cluster.gpus;
   servers.port_cost_s *= cluster.gpus;
   Tuning looser = tuning;
-  ++looser.extra_lag;
+  looser.turn_s += 2 * cluster.intra_alpha_s;
   Result<Plan> best = servers.servers == 1 ? nothing_between(request, servers) : between(request, servers, looser);
   if (!best) return best;
 
@@ -356,7 +357,7 @@ Result<Plan> hierarchical(const Request& request, const Cluster& cluster, const 
   const bool refine = composition->by_segment && !tuning.segments && cluster.servers > 1;
   Tuning finer = looser;
   const std::uint32_t most = cluster.servers <= kFewServers ? kMostSegmentsOfFew : kMostSegments;
-  for (std::uint32_t k = best->frame.layout.segments * 2; refine && k <= most; k *= 2) {
+  for (std::uint32_t k = more_segments(best->frame.layout.segments); refine && k <= most; k = more_segments(k)) {
     if (request.bytes / (std::uint64_t{cluster.servers} * k) < servers.min_message) break;
     finer.segments = k;
     Result<Plan> next = between(request, servers, finer);
@@ -367,8 +368,10 @@ Result<Plan> hierarchical(const Request& request, const Cluster& cluster, const 
     best = std::move(next);
   }
   composition->between = std::move(*best);
+  composition->pace = pace_for(predicted_s / composition->between.frame.layout.segments, cluster);
   if (between == plan_weighted_direct && cluster.fabric == Fabric::kRouted && fabric_decides(cluster)) {
-    composition->weights = shard_weights(cluster);
+    // The pieces of weighted_direct are owners.
+    composition->weights = shard_owners(cluster, owners_of(cluster)->rho);
   }
 
   Plan plan;

@@ -35,8 +35,13 @@ enum LaneNumber : std::uint32_t {
   kLocalGatherOut,
   kLocalGatherIn
 };
-// Rounds that the stages inside a server may be ahead of, and behind, the exchange between servers.
-constexpr std::int32_t kPace = 3;
+// Rounds that the reduce-scatter inside a server may be ahead of the exchange between servers.
+constexpr std::int32_t kPace = 4;
+// Rounds between the halves of the exchange at least: GPUs with large and with small classes even out.
+constexpr std::uint32_t kLeastLag = 5;
+// Classes of different sizes cost this many rounds, times the square of their number over that of the servers: as measured.
+constexpr double kUneven = 6;
+constexpr std::uint64_t kManySegments = 64;  // with fewer, shards are too small for weighted_direct
 // With less than two servers a class, some GPUs carry nothing in a round and others all: 25 to 36 % were measured.
 constexpr double kFewServers = 1.3;
 // Channels between servers, and inside.
@@ -352,18 +357,20 @@ Pipeline pipeline_for(const Request& request, const Cluster& cluster, const Tuni
   // The partial sums of the own leaf come on top.
   const double local_s = intra_time_s(cluster, bytes) + bytes / q / cluster.intra_rate;
   const double ideal_s = std::max(owners.ideal * bytes, local_s);
+  const double uneven = cluster.servers % cluster.gpus == 0 ? 0 : kUneven * cluster.gpus * cluster.gpus / (q * q);
   const Exchange exchange{.ideal_s = ideal_s,
                           .kappa = owners.kappa,
-                          .fill_s = std::min(owners.ideal * bytes, local_s),
+                          .fill_s = std::min(owners.ideal * bytes, local_s) + uneven * ideal_s,
                           .messages = 2.0 * (q - 1) / cluster.nics,
                           .latency_s = 2 * cluster.alpha_s + 4 * cluster.intra_alpha_s,
-                          .message_bytes = request.bytes / cluster.servers};
+                          .message_bytes = request.bytes / cluster.servers,
+                          .turn_s = 5 * cluster.alpha_s + 10 * cluster.intra_alpha_s,
+                          .least_lag = kLeastLag,
+                          .may_be_long = request.bytes / cluster.ranks() < kManySegments * cluster.min_message};
   // Between the two halves of a segment lies the way of the own leaf over the home GPU.
   Cluster slower = cluster;
   slower.alpha_s += 2 * cluster.intra_alpha_s;
-  Tuning looser = tuning;
-  looser.extra_lag += kPace;
-  return choose_pipeline(exchange, slower, looser);
+  return choose_pipeline(exchange, slower, tuning);
 }
 
 }  // namespace

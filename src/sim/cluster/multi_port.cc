@@ -31,8 +31,8 @@ MultiPort::MultiPort(const Cluster& cluster, const Frame& frame, const LaneTraff
       in_busy_s_(cluster.rate.size(), 0),
       out_gap_(options.faults.empty() ? 0 : cluster.rate.size()),
       in_gap_(out_gap_.size()),
-      fabric_out_free_s_(cluster.ranks(), 0),
-      fabric_in_free_s_(cluster.ranks(), 0),
+      fabric_out_(cluster.ranks()),
+      fabric_in_(cluster.ranks()),
       start_s_(cluster.nics, 0) {
   for (std::uint32_t rank = 0; rank < cluster.ranks(); ++rank) server_of_.push_back(rank / cluster.gpus);
   own_nics_.resize(cluster.ranks());
@@ -132,12 +132,20 @@ double MultiPort::busiest_s() const {
   return most_s;
 }
 
+double MultiPort::busiest_fabric_s() const {
+  double most_s = 0;
+  for (const std::vector<FabricPort>* ports : {&fabric_out_, &fabric_in_}) {
+    for (const FabricPort& port : *ports) most_s = std::max(most_s, port.busy_s);
+  }
+  return most_s;
+}
+
 // When the first of its NICs is; what has to cross the fabric does so before.
 double MultiPort::free_any_s(const Message& message) const {
   const std::uint32_t u = server_of_[message.from];
   const std::uint32_t v = server_of_[message.to];
   const std::uint32_t gpu = message.from - u * cluster_.gpus;
-  if (u == v) return fabric_out_free_s_[message.from];
+  if (u == v) return fabric_out_[message.from].free_s;
   const double* const free_s = out_free_s_.data() + std::size_t{u} * cluster_.nics;
   const double crossing = cluster_.gpus == 1 ? 0 : crossing_s(message.bytes);
   if (message.rail >= 0) {
@@ -244,11 +252,11 @@ double MultiPort::part(const Message& message, NicPair nics, double bytes) {
 Use MultiPort::cross(const Message& message, std::uint32_t from, std::uint32_t to, double ready_s, double bytes) {
   const double busy_s = bytes * intra_seconds_per_byte_;
   const double from_s = std::min(ready_s, message.now_s);
-  double& out_s = fabric_out_free_s_[from];
-  double& in_s = fabric_in_free_s_[to];
-  out_s = std::max(out_s, from_s) + busy_s;
-  in_s = std::max(in_s, from_s) + busy_s;
-  const double end_s = std::max({ready_s + busy_s, out_s, in_s}) + cluster_.intra_alpha_s;
+  FabricPort& out = fabric_out_[from];
+  FabricPort& in = fabric_in_[to];
+  out.add(from_s, busy_s);
+  in.add(from_s, busy_s);
+  const double end_s = std::max({ready_s + busy_s, out.free_s, in.free_s}) + cluster_.intra_alpha_s;
   return {end_s - busy_s, end_s};
 }
 

@@ -48,6 +48,8 @@ class MultiPort final {
   double leaves_s(const Message& message, double free_s) const { return std::max(free_s, message.ready_s); }
   // How long the NICs of the server that had most to do were busy in one direction, in the mean.
   double busiest_s() const;
+  // How long the fabric port that had most to do was.
+  double busiest_fabric_s() const;
   // Why a message had no route; empty if all had. Their arrivals are infinite.
   const std::string& error() const { return error_; }
 
@@ -148,8 +150,17 @@ class MultiPort final {
   // all that is sent meanwhile would queue up behind it.
   std::vector<Use> out_gap_;
   std::vector<Use> in_gap_;
-  std::vector<double> fabric_out_free_s_;  // [rank]
-  std::vector<double> fabric_in_free_s_;
+  struct FabricPort {
+    double free_s = 0;
+    double busy_s = 0;
+
+    void add(double from_s, double for_s) {
+      free_s = std::max(free_s, from_s) + for_s;
+      busy_s += for_s;
+    }
+  };
+  std::vector<FabricPort> fabric_out_;  // [rank]
+  std::vector<FabricPort> fabric_in_;
   std::vector<double> start_s_;  // scratch of pour()
   std::string error_;
 };

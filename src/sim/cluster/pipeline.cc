@@ -9,6 +9,9 @@ namespace r2ccl::sim {
 namespace {
 
 constexpr std::size_t kManyLanes = 1000;
+// A run whose lanes between servers are hardly slower than the fabric inside a server is not trusted: behind them the stages inside
+// fall back without holding them up.
+constexpr double kFabricDecides = 1.02;
 
 // What it takes to trust a short run. The more lanes a mean is over, the fewer rounds it needs. Lanes that change places look like a
 // difference that falls with the number of rounds; a real one stays.
@@ -21,7 +24,7 @@ struct Trust {
   double drift = 0;   // how much longer the slowest server may need
 };
 constexpr Trust kFew{.even = 6, .part = 4, .draining = 0, .uneven = 3.5e-3, .drift = 25e-3};
-constexpr Trust kMany{.even = 4, .part = 5, .draining = 1, .uneven = 6e-3, .drift = 24e-3};
+constexpr Trust kMany{.even = 4, .part = 5, .draining = 1, .uneven = 6e-3, .drift = 18e-3};
 
 Trust trust(std::size_t lanes) {
   return lanes < kManyLanes ? kFew : kMany;
@@ -146,7 +149,7 @@ void Progress::find_groups(const FlatLanes& flat, const Cluster& cluster) {
   }
 }
 
-std::optional<double> Progress::whole_s(double busiest_s) const {
+std::optional<double> Progress::whole_s(const Busiest& busiest) const {
   // The last `stretch` even rounds are compared with those `back` before them, the same in the period.
   const Trust need = trust(group_.size());
   const std::uint32_t last = rounds_ - 1 - need.draining;
@@ -175,11 +178,12 @@ std::optional<double> Progress::whole_s(double busiest_s) const {
   double uneven_s = 0;
   double drift_s = 0;
   // Which of several groups the server works for is not known, and few lanes use its NICs too unevenly in a short run.
-  const double least_s = rates.size() == 1 && group_.size() >= kManyLanes ? busiest_s / rounds_ : 0;
+  const double least_s = rates.size() == 1 && group_.size() >= kManyLanes ? busiest.nics_s / rounds_ : 0;
   for (std::size_t group = 0; group < rates.size(); ++group) {
     const Rates& r = rates[group];
     if (r.lanes == 0) continue;
     const double pace_s = std::max(r.all_s / r.lanes, least_s);
+    if (pace_s * rounds_ < kFabricDecides * busiest.fabric_s) return std::nullopt;
     whole_s = std::max(whole_s, end_s_[group] + left_out * pace_s);
     uneven_s = std::max(uneven_s, left_out * std::abs(r.change_s) / r.lanes * stretch / count);
     drift_s = std::max(drift_s, left_out * (r.slowest_s - pace_s));

@@ -28,6 +28,12 @@ struct Pipeline {
 // Nothing if the lanes are not one pipeline over the segments or if it is short.
 std::optional<Pipeline> pipeline_of(const FlatLanes& flat, const Frame& frame);
 
+// How long ports were busy in a run, at most.
+struct Busiest {
+  double nics_s = 0;    // a server's NICs, in the mean
+  double fabric_s = 0;  // a GPU's port inside its server
+};
+
 // When the groups of lanes have passed their rounds; filled in by the replay of a shorter run.
 class Progress final {
  public:
@@ -40,9 +46,9 @@ class Progress final {
   void end(std::uint32_t lane, double at_s) {
     if (end_s_[group_[lane]] < at_s) end_s_[group_[lane]] = at_s;
   }
-  // When all rounds would have been run. Nothing if the run was not even. `busiest_s`: how long a server's NICs were busy in the run,
-  // at most; no pipeline is faster in the long run, though it seems so while a server that has more to do falls behind the others.
-  std::optional<double> whole_s(double busiest_s) const;
+  // When all rounds would have been run. Nothing if the run was not even, or if the fabric inside a server decides. No pipeline is faster
+  // in the long run than its busiest server, though it seems so while that one falls behind the others.
+  std::optional<double> whole_s(const Busiest& busiest) const;
 
  private:
   void find_groups(const FlatLanes& flat, const Cluster& cluster);

@@ -23,7 +23,10 @@ Result<Sample> run_case(Case drawn, std::string_view algorithm, bool with_balanc
   sample.time_s = evaluation->timing.time_s;
   sample.smallest_message = evaluation->timing.smallest_message;
   const Request& request = sample.drawn.request;
-  sample.bound_s = bounds_of(request.collective, request.bytes, sample.drawn.cluster).bound_s;
+  const Bounds bounds = bounds_of(request.collective, request.bytes, sample.drawn.cluster);
+  sample.bound_s = bounds.bound_s;
+  sample.network_s = bounds.network_s;
+  sample.intra_s = bounds.intra_s;
   if (with_balance) {
     const Result<Evaluation> balance = evaluate("balance", request, sample.drawn.cluster, proofs, options);
     if (balance) sample.balance_s = balance->timing.time_s;

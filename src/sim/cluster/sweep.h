@@ -35,6 +35,8 @@ struct Sample {
   std::string name;  // the algorithm
   double time_s = 0;
   double bound_s = 0;
+  double network_s = 0;  // T*
+  double intra_s = 0;    // planner/bounds.h; with several GPUs per server
   double balance_s = 0;  // Balance on the same case; 0 if not asked for
   std::uint64_t smallest_message = 0;
   double ratio() const { return time_s / bound_s; }

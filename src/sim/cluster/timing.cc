@@ -72,7 +72,7 @@ class Timer final {
       Result<Timing> timing = run(&progress);
       stretch(flat_, pipeline->start, left_out);
       if (!timing) return timing;
-      if (const std::optional<double> whole_s = progress.whole_s(busiest_s_)) {
+      if (const std::optional<double> whole_s = progress.whole_s(busiest_)) {
         timing->time_s = *whole_s;
         count(*timing);
         return timing;
@@ -114,7 +114,9 @@ class Timer final {
     }
     if (!end_s) return std::unexpected(end_s.error());
     timing.time_s = *end_s;
-    if constexpr (requires { network.busiest_s(); }) busiest_s_ = network.busiest_s();
+    if constexpr (requires { network.busiest_s(); }) {
+      busiest_ = {.nics_s = network.busiest_s(), .fabric_s = network.busiest_fabric_s()};
+    }
     return std::move(timing);
   }
 
@@ -141,7 +143,7 @@ class Timer final {
   const TimingOptions& options_;
   FlatLanes& flat_;
   LaneTraffic traffic_;
-  double busiest_s_ = 0;  // of the NICs in the last run
+  Busiest busiest_;  // in the last run
 };
 
 }  // namespace
