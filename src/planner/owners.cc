@@ -33,7 +33,7 @@ std::vector<double> shard_sizes(const Cluster& cluster) {
     if (here < g) most = std::max(most, here);
   }
   const auto places = static_cast<double>(std::count(hit.begin(), hit.end(), true));
-  const std::vector<double> equal(cluster.gpus, 1 / g);
+  std::vector<double> equal(cluster.gpus, 1 / g);
   if (places == 0 || places == g) return equal;
   const double smaller = (g - 2) / (g - places) / (g - 1 - most / (g - most) + (g - 2) * places / (g - places));
   // Two GPUs, or so many lost that those that carry their traffic are the busier ones.
