@@ -1,7 +1,8 @@
 #pragma once
 // What one process sees of its own NICs, for the health map: lost when paths that begin there exist and none is up, or none has opened
-// for kOpenTime while another NIC's did; slow when its rate has been well below its best sibling's, to every peer, for kSlowTime, or far below for kVerySlowTime. (Sessions send less over a
-// slower path anyway; this is for plans, and where processors are short rates differ for a second without any NIC being slow.)
+// for kOpenTime while another NIC's did; slow when its rate has been well below its best sibling's, to every peer, for kSlowTime, or
+// far below for kVerySlowTime. (Sessions send less over a slower path anyway; this is for plans, and where processors are short rates
+// differ for a second without any NIC being slow.)
 
 #include <cstdint>
 #include <span>

@@ -15,6 +15,7 @@
 #include "tools/demo_tap.h"
 #include "tools/demo_view.h"
 #include "tools/table.h"
+#include "tools/test_console.h"
 
 namespace r2ccl::tools {
 namespace {
@@ -22,20 +23,6 @@ namespace {
 Instant at(int ms) {
   return Instant(ms * 1ms);
 }
-
-class TextConsole final : public Console {
- public:
-  explicit TextConsole(bool terminal = false) : terminal_(terminal) {}
-  void out(std::string_view text) override { text_ += text; }
-  void err(std::string_view) override {}
-  bool out_is_terminal() const override { return terminal_; }
-  bool err_is_terminal() const override { return false; }
-  const std::string& text() const { return text_; }
-
- private:
-  const bool terminal_;
-  std::string text_;
-};
 
 // ---- the plan ---------------------------------------------------------------------------------------------------
 
@@ -319,7 +306,7 @@ TEST(DemoView, ABarIsAsWideAsItSays) {
 }
 
 TEST_F(DemoStoryTest, ThePictureFitsAndShowsWhatIsBroken) {
-  TextConsole console;
+  TestConsole console;
   play_rounds(0, 900, 50, 3);
   story_->on_begun(0, at(1000));
   const std::string text = view_text(plan_, *story_, 1s, at(1000), console);
@@ -331,24 +318,25 @@ TEST_F(DemoStoryTest, ThePictureFitsAndShowsWhatIsBroken) {
 }
 
 TEST(LiveView, LinesStayAboveThePictureWhichIsDrawnInPlace) {
-  TextConsole console(true);
+  TestConsole console;
+  console.terminal = true;
   LiveView view(console);
   EXPECT_TRUE(view.due(at(1)));
   view.draw("a\nb\n", at(1));
   EXPECT_FALSE(view.due(at(2)));
   view.line("event");
   view.erase();
-  EXPECT_EQ(console.text(), "a\nb\n\033[2A\r\033[Jevent\na\nb\n\033[2A\r\033[J");
+  EXPECT_EQ(console.out_text, "a\nb\n\033[2A\r\033[Jevent\na\nb\n\033[2A\r\033[J");
 }
 
 TEST(LiveView, WithoutATerminalThereAreOnlyLines) {
-  TextConsole console;
+  TestConsole console;
   {
     LiveView view(console);
     EXPECT_FALSE(view.due(at(1)));
     view.line("event");
   }
-  EXPECT_EQ(console.text(), "event\n");
+  EXPECT_EQ(console.out_text, "event\n");
 }
 
 // ---- the page ---------------------------------------------------------------------------------------------------

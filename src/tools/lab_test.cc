@@ -6,6 +6,7 @@
 #include "comm/launch.h"
 #include "tools/lab_faults.h"
 #include "tools/lab_run.h"
+#include "tools/test_console.h"
 
 namespace r2ccl::tools {
 namespace {
@@ -50,16 +51,6 @@ TEST(LabFaults, OnlyThoseThatCanBeMadeAreTaken) {
   EXPECT_THAT(what("at=1s server=1 nic=1 kind=fire"), HasSubstr("fire"));
 }
 
-// Remembers what was said.
-class Listener final : public Console {
- public:
-  void out(std::string_view) override {}
-  void err(std::string_view text) override { said += text; }
-  bool out_is_terminal() const override { return false; }
-  bool err_is_terminal() const override { return false; }
-  std::string said;
-};
-
 TEST(Lab, WithoutRootEveryCommandSaysSo) {
   const pid_t child = ::fork();
   if (child == 0) {
@@ -74,9 +65,9 @@ TEST(Lab, WithoutRootEveryCommandSaysSo) {
                                                {"lab", "fail", "server=0", "nic=0", "kind=cable"},
                                                {"lab", "exec", "--", "true"},
                                                {"lab", "run", "--", "true"}}) {
-      Listener console;
+      TestConsole console;
       if (run_command_line(line, {console, {}}) != kExitUsage) _exit(command);
-      if (console.said.find("network namespaces need root") == std::string::npos) _exit(command);
+      if (console.err_text.find("network namespaces need root") == std::string::npos) _exit(command);
       ++command;
     }
     _exit(0);

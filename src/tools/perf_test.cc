@@ -11,6 +11,7 @@
 #include "tools/perf_data.h"
 #include "tools/perf_options.h"
 #include "tools/perf_report.h"
+#include "tools/test_console.h"
 
 namespace r2ccl::tools {
 namespace {
@@ -285,17 +286,8 @@ TEST(PerfOptions, AllMeansEveryOne) {
   EXPECT_EQ(work_of(options, 3)->roots.size(), 1u) << "there is no root";
 }
 
-class QuietConsole final : public Console {
- public:
-  void out(std::string_view text) override { out_text += text; }
-  void err(std::string_view text) override { err_text += text; }
-  bool out_is_terminal() const override { return false; }
-  bool err_is_terminal() const override { return false; }
-  std::string out_text, err_text;
-};
-
 std::string complaint(const std::vector<std::string>& line, const std::vector<std::string_view>& environment = {}) {
-  QuietConsole console;
+  TestConsole console;
   EXPECT_EQ(run_command_line(line, {console, environment}), kExitUsage);
   EXPECT_EQ(std::ranges::count(console.err_text, '\n'), 1) << console.err_text;
   EXPECT_EQ(console.out_text, "");

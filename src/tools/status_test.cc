@@ -6,27 +6,19 @@
 
 #include "telemetry/stats_page.h"
 #include "tools/command.h"
+#include "tools/test_console.h"
 
 namespace r2ccl::tools {
 namespace {
-
-class Heard final : public Console {
- public:
-  void out(std::string_view text) override { said += text; }
-  void err(std::string_view text) override { said += text; }
-  bool out_is_terminal() const override { return false; }
-  bool err_is_terminal() const override { return false; }
-  std::string said;
-};
 
 TEST(Status, ShowsWhatProcessesShowOfThemselves) {
   char pattern[] = "/tmp/r2ccl-status-XXXXXX";
   const std::string directory = ::mkdtemp(pattern);
   const std::string setting = "R2CCL_STATS=" + directory;
   const auto say = [&](const std::vector<std::string>& arguments) {
-    Heard heard;
-    EXPECT_EQ(run_command_line(arguments, {heard, {setting}}), kExitOk) << heard.said;
-    return heard.said;
+    TestConsole heard;
+    EXPECT_EQ(run_command_line(arguments, {heard, {setting}}), kExitOk) << heard.err_text;
+    return heard.out_text;
   };
   EXPECT_EQ(say({"status"}), "no process of R²CCL shows itself\n");
   {

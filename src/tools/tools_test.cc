@@ -15,22 +15,13 @@
 #include "tools/command.h"
 #include "tools/pattern.h"
 #include "tools/table.h"
+#include "tools/test_console.h"
 
 namespace r2ccl::tools {
 namespace {
 
 using testing::ContainsRegex;
 using testing::HasSubstr;
-
-class TestConsole final : public Console {
- public:
-  void out(std::string_view text) override { out_text += text; }
-  void err(std::string_view text) override { err_text += text; }
-  bool out_is_terminal() const override { return terminal; }
-  bool err_is_terminal() const override { return terminal; }
-  std::string out_text, err_text;
-  bool terminal = false;
-};
 
 struct Ran {
   int status;
