@@ -25,7 +25,7 @@ setup:  ## only install what is missing (Debian packages; root or sudo)
 	@scripts/setup
 
 clean:  ## remove everything that was built
-	rm -rf build build-debug build-asan build-tsan build-fuzz
+	rm -rf build build-tidy build-debug build-asan build-tsan build-fuzz
 
 help:  ## this list
 	@sed -n 's/^\([a-z]*\):  ## \(.*\)/  make \1\t\2/p' $(MAKEFILE_LIST) | expand -t 16

@@ -105,7 +105,7 @@ struct Communicator::Impl {
   Instant next_look{};
 
   std::deque<Batch> queue;
-  std::unique_ptr<Operation> running;
+  std::optional<Operation> running;
   std::uint64_t running_tag = 0;
   std::uint64_t moved_so_far = 0;  // of its bytes, where somebody counts
   std::uint64_t to_move = 0;
@@ -256,7 +256,7 @@ struct Communicator::Impl {
     mailbox.set_tag(running_tag);
     begin_counting(plan.get());
     const Operation::Place place{rank, size, device, mailbox, pool, shelf, board};
-    running = std::make_unique<Operation>(call, place, std::move(plan), running_tag);
+    running.emplace(call, place, std::move(plan), running_tag);
     got_on();
     return true;
   }
@@ -401,7 +401,7 @@ struct Communicator::Impl {
   // ---- health ----
   void look(Turn& turn) {
     if (!replans(mode)) return;
-    const bool busy = running != nullptr;
+    const bool busy = running.has_value();
     if (engine.path_changes() != path_changes || (busy && now >= next_look)) {
       path_changes = engine.path_changes();
       next_look = now + kLookEvery;
@@ -456,7 +456,7 @@ struct Communicator::Impl {
   }
 
   void hurry(Instant at, const std::function<bool(int)>& relax) {
-    if (!board || state != CommState::kReady) return;
+    if (state != CommState::kReady) return;
     now = at;
     if (running && now >= progress + kHurryMost) return;
     const std::size_t waiting = queue.size();
@@ -529,6 +529,9 @@ void Communicator::finish() {
 }
 void Communicator::abort(const std::string& why) {
   impl_->give_up({Fault::kAborted, why});
+}
+bool Communicator::may_hurry() const {
+  return impl_->board != nullptr;
 }
 void Communicator::hurry(Instant now, const std::function<bool(int)>& relax) {
   impl_->hurry(now, relax);

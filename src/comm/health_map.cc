@@ -67,6 +67,8 @@ Cluster cluster_of(const Placement& placement, const HealthMap& map, Fabric fabr
   cluster.alpha_s = costs.alpha_s;
   cluster.intra_alpha_s = costs.alpha_s;
   cluster.port_cost_s = costs.port_cost_s * placement.played;
+  cluster.rank_cost_s = cluster.port_cost_s;
+  cluster.crowd = costs.crowd;
   cluster.min_message = costs.min_message;
   cluster.intra_rate = costs.intra_rate;
   cluster.reduce_rate = costs.reduce_rate;

@@ -39,6 +39,7 @@ HealthMap all_healthy(const Placement& placement);
 struct LinkCosts {
   double alpha_s = 10e-6;
   double port_cost_s = 4e-6;  // of a processor; times the servers that a machine plays
+  double crowd = 0.15;
   std::uint64_t min_message = 64 << 10;
   double unknown_rate = 1e9;  // of a NIC that does not tell its speed
   double intra_rate = 4e9;

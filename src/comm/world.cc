@@ -73,7 +73,7 @@ struct Comm::Impl {
   }
   // With the engine held: hurries, if the ticket needs it.
   bool done(const CallTicket& ticket) {
-    if (!ticket.done) {
+    if (!ticket.done && communicator->may_hurry()) {
       communicator->hurry(now(), [&](int looks) {
         relax(communicator->ranks_here() > processors_here ? INT_MAX : looks);
         return !driver().wanted();
@@ -146,15 +146,14 @@ Status Comm::wait(const TicketPtr& ticket) {
 Status Comm::run(const Call& call) {
   if (const Status status = validate(call, rank(), size()); !status) return status;
   Result<TicketPtr> ticket;
-  impl_->driver().wait_until(
-      [&](Engine& engine) {
-        if (ticket && *ticket) return impl_->done(**ticket);
-        ticket = impl_->communicator->submit({call});
-        if (!ticket || impl_->done(**ticket)) return true;
-        engine.flush(impl_->now());
-        return (*ticket)->done;
-      },
-      kNever);
+  const auto done = [&](Engine& engine) {
+    if (ticket && *ticket) return impl_->done(**ticket);
+    ticket = impl_->communicator->submit({call});
+    if (!ticket || impl_->done(**ticket)) return true;
+    engine.flush(impl_->now());
+    return (*ticket)->done;
+  };
+  impl_->driver().wait_until(std::ref(done), kNever);  // by reference: a copy would need memory of its own
   return ticket ? (*ticket)->result : std::unexpected(ticket.error());
 }
 

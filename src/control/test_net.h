@@ -31,14 +31,16 @@ class CountingRandom final : public Random {
 };
 
 struct Weather {
-  bool cut = false;     // both ends are down
-  bool silent = false;  // nothing arrives any more; nobody notices by itself
+  bool cut = false;         // both ends are down
+  bool silent = false;      // nothing arrives any more; nobody notices by itself
+  std::uint64_t stirs = 0;  // frames and ends so far, at either end
 };
 
 class TestLink final : public Link {
  public:
   TestLink(std::unique_ptr<Link> inner, std::shared_ptr<Weather> weather, Cause born_down = Cause::kNone)
       : inner_(std::move(inner)), weather_(std::move(weather)), born_down_(born_down) {}
+  ~TestLink() override { ++weather_->stirs; }
 
   LinkState state() const override { return cause() == Cause::kNone ? LinkState::kUp : LinkState::kDown; }
   Cause cause() const override {
@@ -56,6 +58,7 @@ class TestLink final : public Link {
   Result<Ticket> post(const OutFrame& frame) override {
     if (state() == LinkState::kDown) return fail(Fault::kPathDown, "down");
     if (weather_->silent) return Ticket{0};
+    ++weather_->stirs;
     return inner_->post(frame);
   }
   bool forget(Ticket) override { return false; }
@@ -63,8 +66,14 @@ class TestLink final : public Link {
   bool step(Instant now, FrameSink& sink) override {
     return state() == LinkState::kUp && !weather_->silent && inner_->step(now, sink);
   }
-  void drain_and_close(Instant now, FrameSink& sink) override { inner_->drain_and_close(now, sink); }
-  void close() override { inner_->close(); }
+  void drain_and_close(Instant now, FrameSink& sink) override {
+    ++weather_->stirs;
+    inner_->drain_and_close(now, sink);
+  }
+  void close() override {
+    ++weather_->stirs;
+    inner_->close();
+  }
   Progress progress(Instant) override { return {}; }
   bool deafen(bool) override { return false; }
 
@@ -98,8 +107,9 @@ class TestProvider final : public Provider {
   }
 
   void cut() {
-    for (auto& weather : weather_) weather->cut = true;
+    for (auto& weather : weather_) weather->cut = true, ++weather->stirs;
     weather_.clear();
+    ++stirs_;
   }
   void silence() {
     for (auto& weather : weather_) weather->silent = true;
@@ -141,7 +151,11 @@ class TestProvider final : public Provider {
     events.pop_front();
     return event;
   }
-  Turn step(Instant) override { return {}; }
+  Turn step(Instant) override {
+    std::uint64_t stirs = stirs_ + accepted_.size() + events.size();
+    for (const auto& weather : weather_) stirs += weather->stirs;
+    return {.moved = std::exchange(seen_, stirs) != stirs};
+  }
 
   int connects = 0;
   std::vector<std::pair<NicId, Address>> tried;
@@ -154,6 +168,8 @@ class TestProvider final : public Provider {
   std::vector<Nic> nics_;
   std::deque<std::unique_ptr<Link>> accepted_;
   std::vector<std::shared_ptr<Weather>> weather_;
+  std::uint64_t stirs_ = 0;
+  std::uint64_t seen_ = 0;
 };
 
 }  // namespace r2ccl::test

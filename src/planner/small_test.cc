@@ -154,6 +154,42 @@ TEST(SmallAllReduceTest, DirectTakesOneHopForTheSmallestAndTwoForMore) {
   EXPECT_GT(larger.predicted_s, 2 * cluster.alpha_s);
 }
 
+// Four servers with four slow NICs each, where messages cost processor time.
+Cluster slow_nics() {
+  Cluster cluster = Cluster::uniform(4, 1, 4, 62.5e6);
+  cluster.alpha_s = 10e-6;
+  cluster.port_cost_s = 16e-6;
+  return cluster;
+}
+
+std::string chosen(std::uint64_t bytes, const Cluster& cluster) {
+  const Result<Plan> plan = r2ccl::plan("auto", {.collective = Collective::kAllReduce, .bytes = bytes}, cluster, {});
+  return plan ? std::string(plan->frame.algorithm) : plan.error().what;
+}
+
+TEST(SmallAllReduceTest, WhoHandlesOneMessageAtATimeSendsFewer) {
+  Cluster cluster = slow_nics();
+  EXPECT_EQ(chosen(8, cluster), "direct");  // three messages, one on each of three NICs
+  cluster.rank_cost_s = cluster.port_cost_s;
+  EXPECT_EQ(chosen(8, cluster), "recursive_doubling");
+}
+
+TEST(SmallAllReduceTest, WhereFlowsDoNotEndTogetherARingIsChosen) {
+  Cluster cluster = slow_nics();
+  EXPECT_EQ(chosen(2 << 20, cluster), "direct");
+  cluster.crowd = 0.15;
+  cluster.rank_cost_s = cluster.port_cost_s;
+  const std::string name = chosen(2 << 20, cluster);
+  EXPECT_TRUE(name == "ring" || name == "balance") << name;
+}
+
+TEST(SmallAllReduceTest, BetweenTwoServersThereIsNoCrowd) {
+  Cluster cluster = Cluster::uniform(2, 1, 4, 62.5e6);
+  const double alone_s = planned(plan_direct, 2 << 20, cluster).predicted_s;
+  cluster.crowd = 0.15;
+  EXPECT_EQ(planned(plan_direct, 2 << 20, cluster).predicted_s, alone_s);
+}
+
 TEST(SmallAllReduceTest, TreeCrossesBetweenServersOncePerEdge) {
   const Schedule schedule = planned(plan_tree, 1 << 10, Cluster::uniform(5, 4, 4, 50e9)).schedule();
   std::uint32_t messages = 0;

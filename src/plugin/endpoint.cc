@@ -13,12 +13,16 @@ namespace {
 constexpr Duration kRefusedMax = 5s;                 // the root refuses us: given up
 constexpr std::uint32_t kReceiver = 0, kSender = 1;  // ranks at the rendezvous
 constexpr std::size_t kQueueReserve = 4096;
+// Receives that NCCL posts for its small messages (protocol LL) hold as much. Up to this a message needs no credit, so that credit for
+// such a receive does not have to leave at once, and mostly never leaves.
+constexpr std::size_t kSmallBytes = std::size_t{64} << 10;
 
 }  // namespace
 
 Result<std::unique_ptr<Endpoint>> Endpoint::create(const Settings& settings, Log& log) {
   ProcessOptions options;
   options.log = &log;
+  options.copy_bytes_max = kSmallBytes;
   auto process = Process::create(settings, options);
   if (!process) return std::unexpected(process.error());
   return std::unique_ptr<Endpoint>(new Endpoint(log, std::move(*process)));
@@ -86,7 +90,9 @@ void Endpoint::submit(Request& request) {
     queued_ = true;
   }
   if (gone_) return;
-  if (!process_->driver().poll(true)) process_->driver().nudge();
+  // A send leaves at once. A receive is given to the session by whoever looks next, which is soon: nothing was asked for otherwise.
+  const bool sends = request.connection->side() == Connection::Side::kSend;
+  if (!sends || !process_->driver().post()) process_->driver().nudge();
 }
 
 void Endpoint::close(Connection& connection) {

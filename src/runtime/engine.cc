@@ -13,11 +13,6 @@
 namespace r2ccl {
 namespace {
 
-struct IgnoreFrames final : FrameSink {
-  Landing on_header(Link&, const FrameHeader&, ByteView) override { return {}; }
-  void on_frame(Link&, const FrameHeader&, ByteView, Payload) override {}
-};
-
 struct WaitingLink {
   std::unique_ptr<Link> link;
   Instant until;
@@ -59,6 +54,10 @@ struct Engine::Impl final : HealthNoticeSender {
   std::deque<WaitingLink> probes;  // answered; the other end closes first, so that it is sure to hear the answer
   Stage stage = Stage::kRunning;
   Instant last_step{};
+  bool stirred = true;                  // there is something for the chores
+  Instant next_chores{};                // … or will be then
+  Instant provider_next{};              // when links may have something without being told
+  std::vector<Completion> completions;  // of the session at hand
   const std::vector<Verdict> no_verdicts;
 
   void note(LogLevel level, const std::string& line) {
@@ -80,6 +79,7 @@ struct Engine::Impl final : HealthNoticeSender {
 
   // Through a rendezvous both are in, one that works if there is any.
   void send_by_control(ProcessId to, NoticeKind kind, ByteView bytes) {
+    stirred = true;
     Rendezvous* way = nullptr;
     for (auto& [key, meeting] : meetings) {
       if (meeting.names(to) && (way == nullptr || !way->connected())) way = &meeting;
@@ -106,11 +106,17 @@ struct Engine::Impl final : HealthNoticeSender {
     return sessions.emplace(peer, std::move(made)).first->second.get();
   }
 
-  Turn step_sessions(Instant now) {
+  // `came`: there may be something for a link. Otherwise sessions that have nothing to do are left alone.
+  Turn step_sessions(Instant now, bool came) {
     Turn turn;
     for (auto& [peer, session] : sessions) {
+      if (!came && session->idle(now)) {
+        turn.merge({false, session->next_timer()});
+        continue;
+      }
       turn.merge(session->step(now));
       for (const Observation& seen : session->take_observations()) {
+        stirred = true;
         if (session->state() == SessionState::kActive) judge->on_observation(peer, seen, now);
       }
       for (const Session::Word& word : session->take_words()) {
@@ -121,6 +127,7 @@ struct Engine::Impl final : HealthNoticeSender {
   }
 
   void on_word(ProcessId from, NoticeKind kind, ByteView bytes, Instant now) {
+    stirred = true;
     if (kind != NoticeKind::kApplication) return judge->on_notice(from, kind, bytes, now);
     Reader in(bytes);
     const auto task = tasks.find(GroupId{in.get<std::uint64_t>()});
@@ -200,7 +207,10 @@ struct Engine::Impl final : HealthNoticeSender {
   }
 
   // ---- control ----
-  Rendezvous& meeting(KeyId key) { return meetings.try_emplace(key, key, provider, env.log).first->second; }
+  Rendezvous& meeting(KeyId key) {
+    stirred = true;
+    return meetings.try_emplace(key, key, provider, env.log).first->second;
+  }
   const Rendezvous& known(KeyId key) const {
     const auto found = meetings.find(key);
     R2CCL_ASSERT(found != meetings.end(), "a rendezvous that was not joined, or was left");
@@ -251,7 +261,9 @@ struct Engine::Impl final : HealthNoticeSender {
     Turn turn;
     if (tasks.empty()) return turn;
     for (auto& [peer, session] : sessions) {
-      for (const Completion& completion : session->take_completions()) {
+      if (!session->has_completions()) continue;
+      session->take_completions(completions);
+      for (const Completion& completion : completions) {
         const auto task = tasks.find(completion.group);
         if (task != tasks.end()) task->second->on_completion(peer, completion);
       }
@@ -267,7 +279,7 @@ struct Engine::Impl final : HealthNoticeSender {
       turn.merge(it->second->step(now));
       it = tasks.upper_bound(group);  // it may detach itself and others
     }
-    if (turn.moved) step_sessions(now);
+    if (turn.moved) step_sessions(now, false);
     return turn;
   }
 
@@ -290,6 +302,22 @@ struct Engine::Impl final : HealthNoticeSender {
     } else {
       on_word(event.process, event.notice, event.bytes, now);
     }
+  }
+
+  // ---- chores ----
+  // What is not on the way of a message: only where something came for it, was said to it, or its time is up.
+  void do_chores(Instant now) {
+    Turn turn;
+    stirred = false;
+    if (judge) {
+      excuse_ended();
+      turn.merge(judge->step(now));
+    }
+    turn.merge(step_waiting_links(now));
+    turn.merge(step_control(now));
+    turn.merge(step_finishing(now));
+    stirred |= turn.moved;
+    next_chores = turn.next;
   }
 
   // ---- the end ----
@@ -390,6 +418,7 @@ const std::string& Engine::join_failure(KeyId rendezvous) const {
   return impl_->known(rendezvous).failure();
 }
 void Engine::leave(KeyId rendezvous, Instant now) {
+  impl_->stirred = true;
   if (const auto found = impl_->meetings.find(rendezvous); found != impl_->meetings.end())
     found->second.leave(false, now);
 }
@@ -431,23 +460,22 @@ Turn Engine::step(Instant now) {
   // that the sessions look at it in the next.
   impl_->last_step = now;
   Turn turn = impl_->provider.step(now);
-  turn.moved |= impl_->accept_links(now);
-  turn.moved |= impl_->take_nic_events(now);
-  if (impl_->judge) {
-    turn.merge(impl_->step_sessions(now));
-    impl_->excuse_ended();
-    turn.merge(impl_->judge->step(now));
+  const bool came = turn.moved || now >= std::exchange(impl_->provider_next, turn.next);
+  if (came || now >= impl_->next_chores || impl_->stage != Stage::kRunning) impl_->stirred = true;
+  if (came) {
+    turn.moved |= impl_->accept_links(now);
+    turn.moved |= impl_->take_nic_events(now);
   }
+  if (impl_->judge) turn.merge(impl_->step_sessions(now, came));
   turn.merge(impl_->step_tasks(now));
-  turn.merge(impl_->step_waiting_links(now));
-  turn.merge(impl_->step_control(now));
-  turn.merge(impl_->step_finishing(now));
+  if (impl_->stirred) impl_->do_chores(now);
+  turn.merge({impl_->stirred, impl_->next_chores});
   return turn;
 }
 
 void Engine::flush(Instant now) {
   if (!impl_->judge) return;
-  if (!impl_->step_tasks(now).moved) impl_->step_sessions(now);
+  if (!impl_->step_tasks(now).moved) impl_->step_sessions(now, false);
 }
 
 void Engine::drain(NicId nic, Instant now) {

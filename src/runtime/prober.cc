@@ -3,14 +3,6 @@
 #include <utility>
 
 namespace r2ccl {
-namespace {
-
-struct IgnoreFrames final : FrameSink {
-  Landing on_header(Link&, const FrameHeader&, ByteView) override { return {}; }
-  void on_frame(Link&, const FrameHeader&, ByteView, Payload) override {}
-};
-
-}  // namespace
 
 bool Prober::start(std::uint64_t token, NicId from, const Address& to, const Hello& hello) {
   if (queued_.size() >= kQueuedMax) return false;

@@ -15,6 +15,12 @@
 
 namespace r2ccl {
 
+// For links whose frames mean nothing: probes.
+struct IgnoreFrames final : FrameSink {
+  Landing on_header(Link&, const FrameHeader&, ByteView) override { return {}; }
+  void on_frame(Link&, const FrameHeader&, ByteView, Payload) override {}
+};
+
 class Prober final {
  public:
   static constexpr std::size_t kRunningMax = 8;

@@ -11,6 +11,7 @@ namespace {
 
 // begin + floor(size * part / whole) without overflow.
 std::uint64_t cut(std::uint64_t begin, std::uint64_t size, std::uint64_t part, std::uint64_t whole) {
+  if ((size | part) >> 32 == 0) return begin + size * part / whole;  // the usual case is worth a shorter division
   __extension__ using Wide = unsigned __int128;
   return begin + static_cast<std::uint64_t>(Wide{size} * part / whole);
 }

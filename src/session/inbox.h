@@ -35,7 +35,7 @@ class Inbox final {
   // Pending receives complete with `error`; the caller has stopped landings into their memory first.
   void end_group(GroupId group, const Error& error);
   void fail_all(const Error& error);
-  std::vector<Completion> take_completions() { return std::exchange(done_, {}); }
+  std::vector<Completion>& completions() { return done_; }  // since the caller last emptied it
   bool has_group(GroupId group) const { return groups_.contains(group); }
 
   // ---- arriving chunks ----
@@ -61,6 +61,7 @@ class Inbox final {
   // Credit for what small messages may travel without can wait a little: most of it is not needed any more by then.
   bool has_new_credits() const { return !new_credits_.empty(); }
   bool credit_urgent() const { return credit_urgent_; }
+  bool urgent() const { return credit_urgent_ || urgent_ || !new_failures_.empty(); }  // any of it must leave now
   std::vector<CreditEntry> take_new_credits();
   std::vector<CreditEntry> all_credits() const;  // of every receive that is not complete
   std::vector<CopyName> failed_copies() const;

@@ -159,7 +159,9 @@ void Outbox::receipt_one(OutChunk& chunk, std::vector<Receipted>& forgotten) {
 }
 
 void Outbox::pop_finished() {
-  while (!chunks_.empty() && chunks_.front().receipted) chunks_.pop_front();
+  for (; !chunks_.empty() && chunks_.front().receipted; chunks_.pop_front()) {
+    if (spare_copies_.size() < kSpareBuffersMax) spare_copies_.push_back(std::move(chunks_.front().copies));
+  }
 }
 
 std::optional<Copy> Outbox::on_copy_lost(const CopyName& name) {
@@ -289,6 +291,10 @@ OutChunk& Outbox::take_next(SendReason& reason) {
   stream.ready = false;
   Message& message = stream.messages[stream.next_cut - stream.first_sequence];
   OutChunk& chunk = chunks_.emplace_back();
+  if (!spare_copies_.empty()) {
+    chunk.copies = std::move(spare_copies_.back());
+    spare_copies_.pop_back();
+  }
   chunk.id = {next_chunk_++};
   chunk.key = key;
   chunk.sequence = stream.next_cut;

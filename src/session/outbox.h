@@ -88,7 +88,7 @@ class Outbox final {
   };
   Ended end_group(GroupId group, const Error& error);
   void fail_all(const Error& error);
-  std::vector<Completion> take_completions() { return std::exchange(done_, {}); }
+  std::vector<Completion>& completions() { return done_; }           // since the caller last emptied it
   bool idle() const { return chunks_.empty() && unfinished_ == 0; }  // everything sent and receipted
 
   // ---- what the peer says ----
@@ -110,6 +110,7 @@ class Outbox final {
   std::optional<ChunkId> oldest_on(PathId path, Epoch epoch) const;
 
   // ---- transmission ----
+  bool has_next() const { return !resend_.empty() || !ready_.empty(); }  // something that perhaps may go
   // Bytes of the next transmission, if any may go now: resends first, then new chunks in turn between streams. A message
   // begun now is cut for so many paths, into chunks of at most `chunk_max`.
   std::optional<std::uint32_t> next_length(std::size_t paths, std::uint64_t chunk_max);
@@ -174,6 +175,7 @@ class Outbox final {
   std::size_t paths_ = 1;
   std::uint64_t chunk_max_ = 0;
   std::vector<std::unique_ptr<OwnedRegion>> spare_;
+  std::vector<std::vector<Copy>> spare_copies_;  // empty; only their memory counts
   std::vector<Completion> done_;
 };
 

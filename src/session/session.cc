@@ -82,12 +82,19 @@ void Session::abort(GroupId group) {
 }
 
 std::vector<Completion> Session::take_completions() {
+  std::vector<Completion> taken;
+  take_completions(taken);
+  return taken;
+}
+
+void Session::take_completions(std::vector<Completion>& into) {
   harvest();
-  return std::exchange(completions_, {});
+  into.clear();
+  std::swap(into, completions_);
 }
 
 void Session::harvest() {
-  for (Completion& done : outbox_.take_completions()) {
+  for (Completion& done : outbox_.completions()) {
     telemetry_.record({.at = now_,
                        .kind = EventKind::kMessageReleased,
                        .peer = peer_.process,
@@ -96,7 +103,8 @@ void Session::harvest() {
                        .extra = done.stream.value});
     completions_.push_back(std::move(done));
   }
-  for (Completion& done : inbox_.take_completions()) {
+  outbox_.completions().clear();
+  for (Completion& done : inbox_.completions()) {
     telemetry_.record({.at = now_,
                        .kind = EventKind::kMessageDelivered,
                        .peer = peer_.process,
@@ -106,6 +114,7 @@ void Session::harvest() {
     ++telemetry_.counters.messages_received;
     completions_.push_back(std::move(done));
   }
+  inbox_.completions().clear();
 }
 
 // ---- driving -------------------------------------------------------------------------------------------------
@@ -115,7 +124,12 @@ Turn Session::step(Instant now) {
   if (!std::exchange(started_, true)) last_heard_ = now;
   Turn turn;
   const std::size_t had = completions_.size();  // those nobody takes are no reason to be called again
-  if (state_ == SessionState::kPeerDown || state_ == SessionState::kFinished) return turn;
+  restless_ = false;
+  if (state_ == SessionState::kPeerDown || state_ == SessionState::kFinished) {
+    stirred_ = false;
+    next_timer_ = kNever;
+    return turn;
+  }
   for (const auto& path : paths_) {
     path->blocked = path->posted = false;
     reading_ = path.get();
@@ -133,8 +147,10 @@ Turn Session::step(Instant now) {
     step_opening(*path);
   }
   // Nothing came, nothing was asked for and no time is up: the usual turn of a driver that spins.
-  if (!turn.moved && !std::exchange(stirred_, false) && deferred_.empty() && now < next_timer_) {
+  const bool asked = std::exchange(stirred_, false);
+  if (!turn.moved && !asked && deferred_.empty() && now < next_timer_) {
     turn.next = next_timer_;
+    restless_ = any_opening();
     return turn;
   }
   run_deferred();
@@ -152,6 +168,7 @@ Turn Session::step(Instant now) {
   harvest();
   turn.moved |= !deferred_.empty() || completions_.size() != had;
   turn.next = next_timer_ = next_deadline();
+  restless_ = turn.moved || any_opening();
   return turn;
 }
 
@@ -216,6 +233,7 @@ void Session::drain(NicId nic, Instant now) {
   now_ = now;
   const auto found = nics_here_.find(nic);
   if (found == nics_here_.end() || std::exchange(found->second.drained, true)) return;
+  ++drained_;
   ++found->second.version;
   full_state_due_ = nic_news_ = true;
 }
@@ -225,6 +243,7 @@ void Session::undrain(NicId nic, Instant now) {
   now_ = now;
   const auto found = nics_here_.find(nic);
   if (found == nics_here_.end() || !std::exchange(found->second.drained, false)) return;
+  --drained_;
   ++found->second.version;
   full_state_due_ = nic_news_ = true;
   for (const auto& path : paths_)

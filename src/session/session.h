@@ -86,9 +86,16 @@ class Session final : private FrameSink {
   void abort(GroupId group);
   // Completions since the last call, oldest first.
   std::vector<Completion> take_completions();
+  void take_completions(std::vector<Completion>& into);  // what `into` had is forgotten, its memory is used again
+  bool has_completions() {
+    return !completions_.empty() || !outbox_.completions().empty() || !inbox_.completions().empty();
+  }
 
   // ---- driving ----
   Turn step(Instant now);
+  // A step would find nothing to do before next_timer(), unless something has come for one of its links. Cheap.
+  bool idle(Instant now) const { return !stirred_ && !restless_ && now < next_timer_; }
+  Instant next_timer() const { return next_timer_; }
   // A connection that came in for this session and proved itself.
   void accept(std::unique_ptr<Link> link, Instant now);
   void on_notice(ByteView bytes, Instant now);  // from the control network
@@ -194,6 +201,7 @@ class Session final : private FrameSink {
   void send_join(Path& path, GroupId group, const Group& state);
   bool post(Path& path, FrameType type, ByteView body);
   Path* control_path();
+  bool any_opening() const;
   bool any_live() const;
   bool any_healthy() const;  // open and not suspect
 
@@ -216,6 +224,7 @@ class Session final : private FrameSink {
   Instant now_{};
   bool started_ = false;
   bool stirred_ = true;                       // something was asked for since the last turn
+  bool restless_ = true;                      // the last turn moved something or a link opens, so another may, too
   Instant next_timer_{};                      // when the next turn has work although nothing comes
   std::vector<std::unique_ptr<Path>> paths_;  // by id
   bool cross_paths_made_ = false;
@@ -229,6 +238,7 @@ class Session final : private FrameSink {
   std::map<GroupId, Proof> early_joins_;  // came before join() here
   std::deque<GroupId> ended_groups_;
   std::map<NicId, NicView> nics_here_, nics_there_;
+  std::size_t drained_ = 0;  // of both
   std::vector<Completion> completions_;
   std::vector<Observation> observations_;
   std::vector<Word> words_;

@@ -197,6 +197,8 @@ void Session::on_nic_state(const std::vector<NicStateEntry>& nics) {
     const auto found = nics_there_.find(entry.nic);
     if (found == nics_there_.end() || entry.version < found->second.version) continue;
     const bool returned = (entry.carrier && !found->second.carrier) || (!entry.drained && found->second.drained);
+    drained_ += entry.drained ? 1 : 0;
+    drained_ -= found->second.drained ? 1 : 0;
     found->second = {entry.carrier, entry.drained, entry.version};
     if (!returned) continue;
     for (const auto& path : paths_)

@@ -54,7 +54,7 @@ Path* Session::add_path(PathId id) {
 }
 
 bool Session::wanted(const Path& path) const {
-  return !nics_here_.at(path.here).drained && !nics_there_.at(path.there).drained;
+  return drained_ == 0 || (!nics_here_.at(path.here).drained && !nics_there_.at(path.there).drained);
 }
 
 // ---- fence, agree, replay ------------------------------------------------------------------------------------

@@ -62,6 +62,7 @@ const std::vector<Path*>& Session::usable_paths() {
 }
 
 void Session::pump() {
+  if (!outbox_.has_next()) return;
   usable_paths();
   double rate = 0;
   for (const Path* path : usable_) rate = std::max(rate, path->rate.rate_bytes_s(now_));
@@ -132,11 +133,16 @@ void Session::hedge(Path& path) {
 void Session::flush_state() {
   const bool something = inbox_.unreceipted() != 0 || inbox_.has_new_credits();
   if (something && state_due_ == kNever) state_due_ = now_ + config_.limits.state_delay;
+  // The usual turn: there is something to say, but it may wait. What is due soon rides on data that leave anyway.
+  const bool soon = now_ + config_.limits.state_delay / 2 >= state_due_;
+  if (!soon && !full_state_due_ && !nic_news_ && !inbox_.urgent() &&
+      inbox_.unreceipted() < config_.limits.receipt_chunks)
+    return;
   Path* path = control_path();
+  const bool due = now_ >= state_due_ || (soon && path != nullptr && path->posted);
   if (!any_healthy()) send_nic_notice();
   if (path == nullptr) return;
   if (full_state_due_) return send_full_state(*path);
-  const bool due = now_ >= state_due_;
   std::vector<CreditEntry> credits;
   if (due || inbox_.credit_urgent()) credits = inbox_.take_new_credits();
   std::erase_if(credits, [this](const CreditEntry& credit) { return !groups_.at(credit.group).joined; });

@@ -8,6 +8,10 @@
 
 namespace r2ccl {
 
+bool Session::any_opening() const {
+  return std::any_of(paths_.begin(), paths_.end(), [](const auto& path) { return path->opening != nullptr; });
+}
+
 bool Session::any_live() const {
   return std::any_of(paths_.begin(), paths_.end(), [](const auto& path) { return path->link != nullptr; });
 }

@@ -2,6 +2,7 @@
 // A cluster as the planner and the simulator see it: servers x GPUs x NICs with the rates that are usable now. A value; the same
 // on every rank that agreed on the same health map.
 
+#include <algorithm>
 #include <cstdint>
 #include <string>
 #include <vector>
@@ -22,14 +23,22 @@ struct Cluster {
 
   double alpha_s = 5e-6;                 // from the last byte sent to its receipt; overlaps with other messages
   double port_cost_s = 3e-9;             // time a message occupies its NIC in addition to its bytes
+  double rank_cost_s = 0;                // … and its rank, which handles one at a time, however many NICs it has
   std::uint64_t min_message = 32 << 10;  // the planner does not cut data into messages below this, in bytes
   double intra_rate = 450e9;  // of one GPU into and out of the fabric inside its server (NVLink); bytes per second
   double intra_alpha_s = 3e-6;
+  // Flows of several senders to one receiver do not end together: an uncut exchange of all with all takes longer by this share.
+  double crowd = 0;
   // Bytes a rank adds up per second where that does not overlap with sending; 0: that costs nothing.
   double reduce_rate = 0;
 
   std::uint32_t ranks() const { return servers * gpus; }
   double nic(std::uint32_t server, std::uint32_t nic_index) const { return rate[server * nics + nic_index]; }
+  double crowded(double exchange_s) const { return servers > 2 ? crowd * exchange_s : 0; }
+  // What messages of a rank cost, as a number of messages of a NIC.
+  double messages(double of_rank) const {
+    return of_rank * std::max(1.0 * gpus / nics, port_cost_s > 0 ? rank_cost_s / port_cost_s : 0);
+  }
   double reduce_s(double bytes) const { return reduce_rate > 0 ? bytes / reduce_rate : 0; }
   double server_rate(std::uint32_t server) const;  // the sum of its NICs
   double healthy_server_rate() const { return nic_rate * nics; }

@@ -179,7 +179,8 @@ class Provider {
   virtual std::unique_ptr<Link> accept() = 0;
   virtual std::optional<NicEvent> next_event() = 0;
 
-  // Learns what is ready. Must be called before the links' own step().
+  // Learns what is ready. Must be called before the links' own step(). Moved: a link, a connection or a NIC may have news, for all
+  // anybody knows; not moved, and before `next`: none has, but for a link that looks by itself.
   virtual Turn step(Instant now) = 0;
 };
 

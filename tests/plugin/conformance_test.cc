@@ -194,6 +194,30 @@ TEST(NetPlugin, MessagesMayBeVeryLong) {
   EXPECT_EQ(run_pair({}, sends_all(sizes), receives_all(sizes, 0)), "");
 }
 
+// As much as a receive of NCCL's protocol LL holds: credit for such a receive may take its time then.
+TEST(NetPlugin, SmallMessagesNeedNoReceive) {
+  constexpr std::size_t kBytes = std::size_t{64} << 10;
+  const auto first = [](Net& net, Line& line) {
+    void* const sender = open_sender(net, line);
+    Buffer out(kBytes);
+    fill_pattern(out, 1);
+    expect_ok(finish(net, must_send(net, sender, out.data(), out.size())), "send");
+    line.meet();
+    line.meet();
+    expect_ok(net.close_send(sender), "close_send");
+  };
+  const auto second = [](Net& net, Line& line) {
+    void* const receiver = open_receiver(net, line);
+    line.meet();  // it is sent
+    Buffer in(kBytes);
+    expect_ok(finish(net, must_receive(net, receiver, {{in.data(), in.size(), 0}})), "receive");
+    expect(has_pattern(in.data(), in.size(), 1), "other bytes arrived");
+    line.meet();
+    expect_ok(net.close_receive(receiver), "close_receive");
+  };
+  EXPECT_EQ(run_pair({}, first, second), "");
+}
+
 TEST(NetPlugin, OnlyHostMemoryIsRegistered) {
   const auto part = [](Net& net, Line& line) {
     Buffer data(10);

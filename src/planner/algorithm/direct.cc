@@ -55,11 +55,11 @@ Result<Cost> cost_of(double bytes, double hops, const Cluster& cluster) {
   const double g = cluster.gpus;
   Result<Network> network = network_for(all_pairs(cluster.servers, hops * g * g * bytes), cluster);
   if (!network) return std::unexpected(network.error());
-  const double messages = hops * g * (cluster.ranks() - g) / cluster.nics;
+  const double messages = cluster.messages(hops * (cluster.ranks() - g));
   const double intra_s = hops * (g - 1) * bytes / cluster.intra_rate;
   const double alpha_s = cluster.servers > 1 ? cluster.alpha_s : cluster.intra_alpha_s;
-  const double time_s = std::max(network->time_s + messages * cluster.port_cost_s, intra_s) + hops * alpha_s +
-                        cluster.reduce_s(bytes * (cluster.ranks() - 1));
+  const double far_s = network->time_s + cluster.crowded(network->time_s) + messages * cluster.port_cost_s;
+  const double time_s = std::max(far_s, intra_s) + hops * alpha_s + cluster.reduce_s(bytes * (cluster.ranks() - 1));
   return Cost{std::move(*network), time_s};
 }
 

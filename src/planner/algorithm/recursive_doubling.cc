@@ -58,7 +58,6 @@ Result<double> predict(double bytes, const Cluster& cluster, const Rounds& round
   const auto hop = [&](auto&& sends_to) -> Result<double> {
     PairBytes traffic(cluster.servers);
     bool far = false;
-    std::uint32_t messages = 0;
     for (std::uint32_t rank = 0; rank < cluster.ranks(); ++rank) {
       const std::uint32_t to = sends_to(rank);
       const std::uint32_t u = rank / cluster.gpus;
@@ -66,12 +65,11 @@ Result<double> predict(double bytes, const Cluster& cluster, const Rounds& round
       if (u == v) continue;
       far = true;
       traffic.at(u, v) += bytes;
-      messages = cluster.gpus;
     }
     const Result<Network> network = network_for(traffic, cluster);
     if (!network) return std::unexpected(network.error());
     const double local_s = bytes / cluster.intra_rate;
-    return std::max(network->time_s, local_s) + messages * cluster.port_cost_s / cluster.nics +
+    return std::max(network->time_s, local_s) + (far ? cluster.messages(1) * cluster.port_cost_s : 0) +
            (far ? cluster.alpha_s : cluster.intra_alpha_s) + cluster.reduce_s(bytes);
   };
   double total_s = 0;

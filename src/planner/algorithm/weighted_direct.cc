@@ -35,8 +35,8 @@ Result<Plan> plan_weighted_direct(const Request& request, const Cluster& cluster
   const double bytes = static_cast<double>(request.bytes);
   const Exchange exchange{.ideal_s = owners->ideal * bytes,
                           .kappa = owners->kappa,
-                          .fill_s = 0,
-                          .messages = 2.0 * (q - 1) / cluster.nics,
+                          .fill_s = cluster.crowded(owners->ideal * bytes),
+                          .messages = cluster.messages(2.0 * (q - 1)),
                           .latency_s = 2 * cluster.alpha_s,
                           .message_bytes = request.bytes / q};
   const Pipeline pipeline = choose_pipeline(exchange, with_slow_nics(cluster, exchange.message_bytes), tuning);

@@ -1,6 +1,7 @@
 #include "runtime/threads/driver.h"
 
 #include <algorithm>
+#include <optional>
 #include <utility>
 
 #include "base/assert.h"
@@ -71,7 +72,9 @@ void Driver::with_engine(const std::function<void(Engine&)>& body) {
   wake_sleeper();
 }
 
-bool Driver::poll(bool due) {
+// `body`, given the time, makes a turn and says whether it moved something; no value: nothing was due.
+template <class Body>
+bool Driver::caller_turn(Body&& body) {
   if (handed_over_.load(std::memory_order_relaxed)) return false;
   const Hold hold(engine_mutex_, std::try_to_lock);
   if (!hold) return false;
@@ -79,11 +82,27 @@ bool Driver::poll(bool due) {
   if (caller_drives_ || handed_over_) return false;
   const Instant now = clock_.now();
   last_driven_ = now.time_since_epoch().count();
-  if (!due && !nudged_ && now < next_turn_ && !waiter_.poll()) return false;
-  const Turn turn = step_engine(now);
-  const bool may = turn.moved && progress_exists_ && config_.long_turn > Duration::zero();
-  if (may && clock_.now() - now > config_.long_turn) hand_over();
-  return true;
+  const std::optional<bool> moved = body(now);
+  const bool may = moved.value_or(false) && progress_exists_ && config_.long_turn > Duration::zero();
+  if (may) judge_turn(clock_.now() - now);
+  return moved.has_value();
+}
+
+bool Driver::poll() {
+  return caller_turn([this](Instant now) -> std::optional<bool> {
+    if (!nudged_ && now < next_turn_ && !waiter_.poll()) return std::nullopt;
+    return step_engine(now).moved;
+  });
+}
+
+bool Driver::post() {
+  return caller_turn([this](Instant now) -> std::optional<bool> {
+    nudged_ = false;
+    guarded([&] { engine_.flush(now); });
+    next_turn_ = now;  // what that brought is looked at by the next turn
+    if (now >= last_stepped_ + kReadEvery) step_engine(now);
+    return true;
+  });
 }
 
 void Driver::nudge() {
@@ -198,12 +217,13 @@ void Driver::progress_loop() {
   }
   if (!hold) hold.lock();
   progress_exists_ = false;
-  handed_over_ = false;
+  called_ = handed_over_ = false;
 }
 
 // Drives until a caller does, or stop().
 void Driver::progress(Hold& hold) {
   Wait wait{.since = clock_.now()};
+  take_over();
   for (;;) {
     const Instant now = clock_.now();
     if (caller_drives_)
@@ -215,12 +235,25 @@ void Driver::progress(Hold& hold) {
   }
 }
 
-// The progress thread drives from now on, whatever callers that poll do, until it finds nothing to do.
+void Driver::judge_turn(Duration took) {
+  long_turns_ = took > config_.long_turn ? long_turns_ + kLongWeight : std::max(0, long_turns_ - 1);
+  if (long_turns_ < kLongTurns) return;
+  long_turns_ = 0;
+  hand_over();
+}
+
+// The progress thread drives as soon as it is awake, whatever callers that poll do, until it finds nothing to do.
 void Driver::hand_over() {
-  handed_over_ = true;
-  short_turns_ = 0;
+  if (called_.exchange(true)) return;
+  wake_sleeper();
   const std::lock_guard guard(park_mutex_);
   unpark_.notify_all();
+}
+
+void Driver::take_over() {
+  if (!called_.exchange(false) || caller_drives_) return;
+  handed_over_ = true;
+  short_turns_ = 0;
 }
 
 // Small messages are heard sooner by those who wait for them.
@@ -237,10 +270,10 @@ void Driver::hand_back(const Turn& turn, Instant began) {
 // leaves; but first it always looks at the time for `resume`, so that callers in a tight loop do not wake it each time.
 void Driver::park() {
   std::unique_lock guard(park_mutex_);
-  while (!stop_ && !handed_over_) {
+  while (!stop_ && !called_) {
     const Duration left = caller_drives_ ? config_.resume : last_driven() + config_.resume - clock_.now();
     if (left <= Duration::zero()) return;
-    unpark_.wait_for(guard, left, [&] { return stop_ || handed_over_; });
+    unpark_.wait_for(guard, left, [&] { return stop_ || called_; });
     if (!caller_drives_) continue;
     parked_deep_ = true;
     if (caller_drives_) unpark_.wait(guard, [&] { return !parked_deep_ || stop_; });
@@ -283,18 +316,21 @@ void Driver::pause(Hold& hold, const Turn& turn, Instant now, Wait& wait, Instan
     return;
   }
   if (turn.moved || turn.next <= now) return;
-  if (!std::exchange(wait.decided, true)) wait.spinning = spin_.spin();
+  // Who handed its work over goes on looking for the outcome, so it is worth spinning for whatever was learned before; with a sleep
+  // the work would go to and fro between the two.
+  const bool expected = handed_over_;
+  if (!std::exchange(wait.decided, true)) wait.spinning = expected || spin_.spin();
   if (wait.spinning) {
     // Only looking for news is cheaper than a step, so it is heard sooner.
     const Instant until = std::min({wait.since + config_.spin, turn.next, deadline});
-    int looks = 0;
+    // A look is a system call, so it lets others run at once: they may be whom it waits for.
     for (Instant at = now; at < until; at = clock_.now()) {
       if (waiter_.poll() || engine_mutex_.wanted() || nudged_) return;
-      relax(++looks);
+      std::this_thread::yield();
     }
     if (until < wait.since + config_.spin) return;
     wait.spinning = false;
-    spin_.on_missed();
+    if (!expected) spin_.on_missed();
   }
   handed_over_ = false;
   ++asleep_;

@@ -36,8 +36,8 @@ struct DriverConfig {
   Duration spin = 200us;
   Duration resume = 5ms;  // the progress thread takes over this long after the last caller drove
   Duration sleep_max = 1s;
-  // A turn of a caller that polls took longer and moved something: the progress thread does such work from now on, until its turns are
-  // short again. Zero: never.
+  // Where many turns of a caller that polls take longer and move something, the progress thread does such work from now on, until most of
+  // its turns are short again. One long turn says nothing: a thread may have been preempted. Zero: never.
   Duration long_turn = 15us;
 };
 
@@ -54,9 +54,12 @@ class Driver final {
   void with_engine(const std::function<void(Engine&)>& body);
   // For a condition that takes its time, from inside it: others wait, for the engine or for something it may bring.
   bool wanted() const { return engine_mutex_.wanted() || !callers_.empty(); }
-  // For callers that look again and again: one turn of the engine, if it is free, nobody drives it, and there may be something to do
-  // (`due`: there is). Never waits. False: no turn was made.
-  bool poll(bool due = false);
+  // For callers that look again and again: one turn of the engine, if it is free, nobody drives it, and there may be something to do.
+  // Never waits. False: no turn was made.
+  bool poll();
+  // For a caller that has queued something for a task: it leaves now, as poll() would do it, before anything is read. What has come is
+  // read too when nobody did for kReadEvery: who only sends may never poll. False: nothing was done.
+  bool post();
   // There is work for a task that was not posted in with_engine(): whoever drives looks at once. Never waits.
   void nudge();
   // Drives, or lets the present driver drive, until `done` (called with the engine held) or the deadline. True if done.
@@ -68,13 +71,20 @@ class Driver final {
   struct Caller;
   class Driving;
   static constexpr Duration kStepEvery = 1ms;
+  static constexpr Duration kReadEvery = 100us;
+  static constexpr int kLongWeight = 3;   // a long turn counts as much as so many short ones
+  static constexpr int kLongTurns = 6;    // so much more weight of long turns: the progress thread takes over
   static constexpr int kShortTurns = 32;  // in a row, and callers that poll may have the engine back
   enum class Outcome : std::uint8_t { kWaiting, kDone, kLate, kDrive };  // of a caller while another one drives
 
   void progress_loop();
   void progress(Hold& hold);
   void park();
+  template <class Body>
+  bool caller_turn(Body&& body);
+  void judge_turn(Duration took);
   void hand_over();
+  void take_over();
   void hand_back(const Turn& turn, Instant began);
   bool drive(Hold& hold, const Condition& done, Instant deadline);
   Outcome let_drive(Hold& hold, const Condition& done, Instant deadline);
@@ -106,12 +116,14 @@ class Driver final {
   std::exception_ptr broken_;
   SpinChoice spin_;  // under engine_mutex_
   Instant last_stepped_{};
-  int short_turns_ = 0;
+  int long_turns_ = 0;   // of callers that poll, weighed
+  int short_turns_ = 0;  // in a row, of the progress thread since it took over
   Instant next_turn_{};  // of callers that poll: nothing is due before, unless something comes
 
   std::atomic<int> asleep_ = 0;            // drivers in the Waiter, the mutex released; changed with the engine held
   std::atomic<bool> nudged_ = false;       // until the next turn
-  std::atomic<bool> handed_over_ = false;  // by a caller that polls, until the progress thread finds nothing to do
+  std::atomic<bool> called_ = false;       // by a caller that polls, who drives on until the progress thread has come;
+  std::atomic<bool> handed_over_ = false;  // then until that finds nothing to do
 
   // Written with the engine held; read by the parked progress thread without it.
   std::atomic<bool> caller_drives_ = false;

@@ -93,6 +93,24 @@ struct Bench {
     driver.with_engine([&](Engine&) { count = provider.steps_by[thread]; });
     return count;
   }
+  // Starts the progress thread, which is parked when this returns or soon after: a caller polls.
+  void park_progress() {
+    driver.start();
+    waiter.await_waits(1);
+    driver.poll();
+  }
+  // Waits until threads other than this one have stepped so often.
+  bool others_step(std::uint64_t times) {
+    const auto others = [&] {
+      std::uint64_t count = 0;
+      driver.with_engine([&](Engine&) { count = provider.steps - provider.steps_by[std::this_thread::get_id()]; });
+      return count;
+    };
+    const std::uint64_t before = others();
+    for (const Instant end = far(); clock.now() < end; std::this_thread::yield())
+      if (others() >= before + times) return true;
+    return false;
+  }
 
   SteadyClock clock;
   test::CountingRandom random;
@@ -269,18 +287,33 @@ TEST(Driver, PollingStepsOnlyWhereThereMayBeSomethingToDo) {
   Bench bench;
   EXPECT_TRUE(bench.driver.poll()) << "nobody knows yet";
   EXPECT_FALSE(bench.driver.poll()) << "nothing is due and nothing has come";
-  EXPECT_TRUE(bench.driver.poll(true));
   bench.driver.nudge();
   EXPECT_TRUE(bench.driver.poll());
   bench.waiter.wake();
   EXPECT_TRUE(bench.driver.poll());
   bench.driver.with_engine([](Engine&) {});
-  EXPECT_EQ(bench.provider.steps, 4u);
+  EXPECT_EQ(bench.provider.steps, 3u);
 }
 
-TEST(Driver, PollingNeverWaitsForTheEngine) {
+TEST(Driver, PostingReadsOnlyNowAndThen) {
   Bench bench;
-  bench.driver.with_engine([&](Engine&) { std::thread([&] { EXPECT_FALSE(bench.driver.poll(true)); }).join(); });
+  std::uint64_t posts = 0;
+  const Instant start = bench.clock.now();
+  while (bench.clock.now() < start + 5ms) posts += bench.driver.post() ? 1 : 0;
+  const auto spans = static_cast<std::uint64_t>((bench.clock.now() - start) / 100us);
+  EXPECT_GE(posts, bench.provider.steps);
+  EXPECT_GE(bench.provider.steps, 1u) << "who only posts hears too";
+  EXPECT_LE(bench.provider.steps, spans + 1);
+}
+
+TEST(Driver, PollingAndPostingNeverWaitForTheEngine) {
+  Bench bench;
+  bench.driver.with_engine([&](Engine&) {
+    std::thread([&] {
+      EXPECT_FALSE(bench.driver.poll());
+      EXPECT_FALSE(bench.driver.post());
+    }).join();
+  });
   EXPECT_EQ(bench.provider.steps, 0u);
 }
 
@@ -295,37 +328,25 @@ TEST(Driver, NudgeWakesASleepingProgressThread) {
 
 TEST(Driver, LongTurnsOfPollingCallersBecomeTheProgressThreadsWork) {
   Bench bench({.spin = 0us, .resume = 60s, .sleep_max = 60s, .long_turn = 1ns});
-  bench.driver.start();
-  const auto me = std::this_thread::get_id();
-  const auto others = [&] {
-    std::uint64_t count = 0;
-    bench.driver.with_engine([&](Engine&) { count = bench.provider.steps - bench.provider.steps_by[me]; });
-    return count;
-  };
-  bench.waiter.await_waits(1);
-  EXPECT_TRUE(bench.driver.poll(true)) << "it sleeps; from now on it is parked";
+  bench.park_progress();
   bench.driver.with_engine([&](Engine&) { bench.provider.moves = true; });
-  while (!bench.driver.poll(true)) std::this_thread::yield();
-  const std::uint64_t before = others();
-  for (const Instant end = bench.far(); others() < before + 10 && bench.clock.now() < end;) std::this_thread::yield();
-  EXPECT_GE(others(), before + 10);
-  EXPECT_FALSE(bench.driver.poll(true)) << "its work, until there is none";
+  for (int turns = 0; turns < 2;) turns += bench.driver.poll() ? 1 : 0;
+  EXPECT_TRUE(bench.others_step(10));
+  EXPECT_FALSE(bench.driver.poll()) << "its work, until there is none";
   bench.driver.with_engine([&](Engine&) { bench.provider.moves = false; });
-  for (const Instant end = bench.far(); !bench.driver.poll(true) && bench.clock.now() < end;) std::this_thread::yield();
-  EXPECT_GE(bench.steps_of(me), 2u) << "callers step again";
+  for (const Instant end = bench.far(); !bench.driver.post() && bench.clock.now() < end;) std::this_thread::yield();
+  EXPECT_GE(bench.steps_of(std::this_thread::get_id()), 2u) << "callers step again";
 }
 
 TEST(Driver, ShortTurnsGoBackToPollingCallers) {
   Bench bench({.spin = 0us, .resume = 60s, .sleep_max = 60s, .long_turn = 2ms});
-  bench.driver.start();
-  bench.waiter.await_waits(1);
-  EXPECT_TRUE(bench.driver.poll(true)) << "it sleeps; from now on it is parked";
+  bench.park_progress();
   bench.driver.with_engine([&](Engine&) { bench.provider.moves = bench.provider.slow = true; });
-  while (!bench.driver.poll(true)) std::this_thread::yield();
-  EXPECT_FALSE(bench.driver.poll(true)) << "handed over";
+  for (int turns = 0; turns < 2;) turns += bench.driver.poll() ? 1 : 0;
+  EXPECT_TRUE(bench.others_step(1)) << "handed over";
   bench.driver.with_engine([&](Engine&) { bench.provider.slow = false; });
   bool back = false;
-  for (const Instant end = bench.far(); !back && bench.clock.now() < end;) back = bench.driver.poll(true);
+  for (const Instant end = bench.far(); !back && bench.clock.now() < end;) back = bench.driver.poll();
   EXPECT_TRUE(back) << "although there is always something to do";
 }
 

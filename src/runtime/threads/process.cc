@@ -75,6 +75,7 @@ Result<std::unique_ptr<Process>> Process::create(const Settings& settings, const
   if (!nics) return std::unexpected(nics.error());
   EngineConfig config;
   config.session = session_config(settings);
+  config.session.limits.copy_bytes_max = options.copy_bytes_max;
   config.server = server_of(settings);
   config.rank = options.rank;
   config.host = options.host.empty() ? host_name() : options.host;

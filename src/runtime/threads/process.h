@@ -34,6 +34,8 @@ struct ProcessOptions {
   std::string control_nic;      // name or address of a NIC for control alone; empty: the first data NIC carries it too
   bool progress_thread = true;  // false: only callers drive
   Log* log = nullptr;           // borrowed; null: stderr or the file that the settings name
+  // Messages up to this need no receive and complete when they are copied. The same in all processes of a job.
+  std::size_t copy_bytes_max = SessionLimits{}.copy_bytes_max;
 };
 
 class Process final {

@@ -115,9 +115,10 @@ void FrameSender::clear() {
 Io FrameSender::flush(Stream& stream, std::size_t bytes_max) {
   Io total;
   while (!empty() && stream.writable() && total.bytes < bytes_max) {
-    Batch batch;
-    gather(batch);
-    const Io io = stream.write(std::span(batch.parts).first(batch.count));
+    batch_.count = batch_.bytes = 0;
+    gather(batch_);
+    if (batch_.count > 1 && batch_.bytes <= kSmallWrite) join(batch_);
+    const Io io = stream.write(std::span(batch_.parts).first(batch_.count));
     advance(io.bytes);
     total.bytes += io.bytes;
     total.cause = io.cause;
@@ -125,6 +126,15 @@ Io FrameSender::flush(Stream& stream, std::size_t bytes_max) {
     if (io.cause != Cause::kNone || io.would_block) break;
   }
   return total;
+}
+
+// Copying a little is cheaper than telling the kernel about many parts.
+void FrameSender::join(Batch& batch) {
+  small_.resize(kSmallWrite);
+  std::byte* end = small_.data();
+  for (const ByteView& part : std::span(batch.parts).first(batch.count)) end = std::ranges::copy(part, end).out;
+  batch.parts[0] = ByteView(small_.data(), end);
+  batch.count = 1;
 }
 
 // In the order of the wire: the rest of a frame already begun, everything without payload, then frames with payload.

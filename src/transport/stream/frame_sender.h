@@ -45,6 +45,7 @@ class FrameSender final {
 
   static constexpr std::size_t kPartsMax = 64;
   static constexpr std::size_t kWriteBytes = 512 * 1024;  // per write; what was checksummed is then still in the cache
+  static constexpr std::size_t kSmallWrite = 1024;        // copied into one part
   static constexpr std::size_t kStageBytes = 64 * 1024;   // for memory the processor can not address
 
   struct Batch {
@@ -58,6 +59,7 @@ class FrameSender final {
   Result<Ticket> post_control(const OutFrame& frame);
   Result<Ticket> post_data(const OutFrame& frame);
   void gather(Batch& batch);
+  void join(Batch& batch);
   bool gather_frame(Slot& slot, Batch& batch);
   bool gather_payload(Slot& slot, Batch& batch);
   void seal(Slot& slot);
@@ -79,6 +81,8 @@ class FrameSender final {
   Ticket next_ticket_ = 1;
   std::size_t queued_bytes_ = 0;
   std::vector<std::byte> stage_;
+  Batch batch_;  // of the write at hand
+  Bytes small_;
   Bytes rest_;  // payload of a forgotten frame that was half sent
   HostRegion rest_region_{nullptr, 0};
 };

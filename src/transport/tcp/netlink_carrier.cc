@@ -1,6 +1,9 @@
 #include "transport/tcp/netlink_carrier.h"
 
 #include <fmt/format.h>
+// The C library's first: the kernel's then leaves out what is there.
+#include <net/if.h>
+
 #include <linux/if.h>
 #include <linux/rtnetlink.h>
 #include <sys/epoll.h>

@@ -60,12 +60,19 @@ bool Poller::dispatch() {
     const std::size_t count = take_kept(events);
     if (tell(std::span(events).first(count))) return true;  // what else there is comes with the next call
   }
+  if (skip_.load(std::memory_order_relaxed)) {
+    skip_.store(false, std::memory_order_relaxed);
+    if (++skipped_ < kSkipsMost) return false;
+  }
+  skipped_ = 0;
   const int count = ::epoll_wait(epoll_.get(), events.data(), kEventsPerStep, 0);
   return count > 0 && tell(std::span(events).first(static_cast<std::size_t>(count)));
 }
 
 bool Poller::poll() {
-  if (unfinished_.load(std::memory_order_relaxed) || kept_any_.load(std::memory_order_acquire)) return true;
+  if (unfinished_.load(std::memory_order_relaxed) || skip_.load(std::memory_order_relaxed) ||
+      kept_any_.load(std::memory_order_acquire))
+    return true;
   std::array<epoll_event, kEventsPerWait> events;
   const int count = ::epoll_wait(epoll_.get(), events.data(), kEventsPerWait, 0);
   if (count <= 0) return false;
@@ -88,7 +95,9 @@ bool Poller::tell(std::span<const epoll_event> events) {
 // Sleeps in epoll itself and keeps what it gets: the kernel then wakes this thread where the waker just ran, which a poll of
 // the epoll descriptor would not.
 void Poller::wait(Instant now, Instant until) {
-  if (until <= now || unfinished_.load(std::memory_order_relaxed) || kept_any_.load(std::memory_order_acquire)) return;
+  if (until <= now || unfinished_.load(std::memory_order_relaxed) || skip_.load(std::memory_order_relaxed) ||
+      kept_any_.load(std::memory_order_acquire))
+    return;
   std::array<epoll_event, kEventsPerWait> events;
   const Duration left = until == kNever ? Duration::zero() : until - now;
   const auto seconds = std::chrono::duration_cast<std::chrono::seconds>(left);

@@ -33,6 +33,7 @@ class Poller final {
   static constexpr Token kNoToken = 0;
   static constexpr int kEventsPerStep = 256;
   static constexpr int kEventsPerWait = 64;
+  static constexpr int kSkipsMost = 16;
 
   Status open();
 
@@ -42,6 +43,8 @@ class Poller final {
 
   // Tells handlers what became ready, at most kEventsPerStep of them. True if any.
   bool dispatch();
+  // A handler will find out by itself: the next dispatch() does not ask the kernel. It still does one time in kSkipsMost.
+  void skip_once() { skip_ = true; }
 
   // True: something is ready; it is kept for the next dispatch().
   bool poll();
@@ -65,6 +68,8 @@ class Poller final {
   std::vector<Slot> slots_;
   std::vector<std::uint32_t> free_slots_;
   std::atomic<bool> unfinished_ = false;
+  std::atomic<bool> skip_ = false;
+  int skipped_ = 0;  // in a row
   std::mutex kept_mutex_;
   std::vector<epoll_event>
       kept_;  // fetched by wait() and poll(); at most kEventsPerWait each time, taken before the next

@@ -2,9 +2,9 @@
 
 #include <fmt/format.h>
 #include <linux/filter.h>
+#include <linux/tcp.h>
 #include <net/if.h>
 #include <netinet/in.h>
-#include <netinet/tcp.h>
 #include <unistd.h>
 
 #include <algorithm>

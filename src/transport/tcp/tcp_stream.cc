@@ -102,9 +102,16 @@ Io TcpStream::write(std::span<const ByteView> parts) {
   msghdr message{};
   message.msg_iov = vector.data();
   message.msg_iovlen = count;
+  constexpr int kFlags = MSG_NOSIGNAL | MSG_DONTWAIT;
   for (;;) {
-    const ssize_t sent = ::sendmsg(fd_.get(), &message, MSG_NOSIGNAL | MSG_DONTWAIT);
+    // One part takes the shorter way through the kernel.
+    const ssize_t sent =
+        count == 1 ? ::send(fd_.get(), vector[0].iov_base, asked, kFlags) : ::sendmsg(fd_.get(), &message, kFlags);
     if (sent >= 0) {
+      if (conversation_.wrote()) {
+        readable_ = true;
+        shared_.poller.skip_once();
+      }
       // A short write leaves the stream writable: only EAGAIN promises that another edge will come.
       return {.bytes = static_cast<std::size_t>(sent), .would_block = static_cast<std::size_t>(sent) < asked};
     }
@@ -130,7 +137,9 @@ Io TcpStream::read(std::span<const ReadPart> parts) {
   }
   if (asked == 0) return {};
   for (;;) {
-    const ssize_t got = ::readv(fd_.get(), vector.data(), static_cast<int>(count));
+    const ssize_t got = count == 1 ? ::recv(fd_.get(), vector[0].iov_base, asked, MSG_DONTWAIT)
+                                   : ::readv(fd_.get(), vector.data(), static_cast<int>(count));
+    conversation_.read(got > 0);
     if (got > 0) {
       const bool all = static_cast<std::size_t>(got) == asked;
       // Fewer than asked: the queue was empty, and whatever arrives later is a new edge. But an end or error announced

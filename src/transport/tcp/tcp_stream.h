@@ -9,7 +9,8 @@
 //   kUp        write fails                                          the same; what had arrived can still be read
 //   any        close()                                              kDown (kClosed, unless a cause was known)
 //
-// Readiness is remembered between edges, so read() and write() on a stream that is not ready cost no system call.
+// Readiness is remembered between edges, so read() and write() on a stream that is not ready cost no system call. Where an answer is
+// likely there (conversation.h) the stream calls itself readable without being told.
 //
 // A deaf stream is a dead cable seen from this end: what arrives is dropped in the kernel, nothing new is written, and
 // close() says nothing to the other end; the descriptor rests in the Limbo until the NIC hears again. Bytes the
@@ -24,6 +25,7 @@
 #include <vector>
 
 #include "transport/stream/stream.h"
+#include "transport/tcp/conversation.h"
 #include "transport/tcp/poller.h"
 #include "transport/tcp/socket.h"
 
@@ -102,6 +104,7 @@ class TcpStream final : public Stream, private ReadyHandler {
   bool readable_ = false;
   bool read_over_ = false;  // end of stream or a read error: nothing more will come
   bool writable_ = false;
+  Conversation conversation_;
   bool hung_up_ = false;  // the kernel announced an end or an error: a short read is not the last one
   bool deaf_ = false;
   bool nic_deaf_ = false;
