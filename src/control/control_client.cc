@@ -18,12 +18,13 @@
 namespace r2ccl {
 namespace {
 
-enum class State : std::uint8_t { kWaiting, kOpening, kUp, kEnded };
 constexpr Duration kOpeningPoll = 250ms;  // so that the provider's own limit on opening is noticed
 
 }  // namespace
 
 struct ControlClient::Impl final : FrameSink {
+  enum class State : std::uint8_t { kWaiting, kOpening, kUp, kEnded };
+
   Impl(const ProcessInfo& self_info, const UniqueId& id, KeyId key_name, std::uint32_t expected_count,
        std::vector<NicId> nic_numbers, Provider& link_provider, Log& log_sink, const ControlLimits& limit_values)
       : self(self_info),
@@ -239,7 +240,7 @@ ControlClient::~ControlClient() = default;
 
 void ControlClient::adopt(std::unique_ptr<Link> link) {
   impl_->link = std::move(link);
-  impl_->state = State::kOpening;
+  impl_->state = Impl::State::kOpening;
 }
 
 Turn ControlClient::step(Instant now) {
@@ -249,11 +250,11 @@ const std::vector<ProcessInfo>& ControlClient::roster() const {
   return impl_->roster;
 }
 bool ControlClient::connected() const {
-  return impl_->state == State::kUp;
+  return impl_->state == Impl::State::kUp;
 }
 
 void ControlClient::send(ProcessId to, NoticeKind kind, ByteView bytes) {
-  if (impl_->state != State::kUp || bytes.size() > kNoticeBytesMax) return;
+  if (impl_->state != Impl::State::kUp || bytes.size() > kNoticeBytesMax) return;
   impl_->post(ControlFrame::kNotice, encode_notice(to, kind, bytes));
 }
 
@@ -262,7 +263,7 @@ std::vector<ControlEvent> ControlClient::take_events() {
 }
 
 void ControlClient::finish() {
-  if (impl_->state == State::kUp) impl_->post(ControlFrame::kBye, {});
+  if (impl_->state == Impl::State::kUp) impl_->post(ControlFrame::kBye, {});
   impl_->end();
 }
 

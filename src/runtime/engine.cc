@@ -11,19 +11,15 @@
 #include "runtime/rendezvous.h"
 
 namespace r2ccl {
-namespace {
-
-struct WaitingLink {
-  std::unique_ptr<Link> link;
-  Instant until;
-};
-
-// kRunning → finish() → kSessions → every session said goodbye → kControl → every rendezvous is over → kDone
-enum class Stage : std::uint8_t { kRunning, kSessions, kControl, kDone };
-
-}  // namespace
 
 struct Engine::Impl final : HealthNoticeSender {
+  struct WaitingLink {
+    std::unique_ptr<Link> link;
+    Instant until;
+  };
+  // kRunning → finish() → kSessions → every session said goodbye → kControl → every rendezvous is over → kDone
+  enum class Stage : std::uint8_t { kRunning, kSessions, kControl, kDone };
+
   Impl(Env env_parts, Provider& link_provider, Keyring& secrets, Telemetry& tele, const EngineConfig& configuration,
        ProcessInfo& me, NoticeSender& notice_sender)
       : env(env_parts),
@@ -461,7 +457,7 @@ Turn Engine::step(Instant now) {
   impl_->last_step = now;
   Turn turn = impl_->provider.step(now);
   const bool came = turn.moved || now >= std::exchange(impl_->provider_next, turn.next);
-  if (came || now >= impl_->next_chores || impl_->stage != Stage::kRunning) impl_->stirred = true;
+  if (came || now >= impl_->next_chores || impl_->stage != Impl::Stage::kRunning) impl_->stirred = true;
   if (came) {
     turn.moved |= impl_->accept_links(now);
     turn.moved |= impl_->take_nic_events(now);
@@ -489,13 +485,13 @@ void Engine::undrain(NicId nic, Instant now) {
 }
 
 void Engine::finish(Instant now) {
-  if (impl_->stage != Stage::kRunning) return;
-  impl_->stage = Stage::kSessions;
+  if (impl_->stage != Impl::Stage::kRunning) return;
+  impl_->stage = Impl::Stage::kSessions;
   for (auto& [peer, session] : impl_->sessions) session->finish(now);
 }
 
 bool Engine::finished() const {
-  return impl_->stage == Stage::kDone;
+  return impl_->stage == Impl::Stage::kDone;
 }
 
 const std::vector<Verdict>& Engine::verdicts() const {

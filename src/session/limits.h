@@ -23,7 +23,6 @@ struct SessionLimits {
   std::size_t path_in_flight_most = 1024 * 1024;  // but no more than this,
   Duration path_in_flight_least_time = 1ms;  // unless that is less than so much time: what waits falls out of the cache
   double first_rate_bytes_s = 100e6;         // before anything was measured
-  Duration avoided_path_chunk = 100ms;       // an avoided path still gets a chunk this often
   Duration sample_every = 5ms;               // progress figures while something is unacknowledged
   Duration heartbeat = 1s;
   Duration probe = 20ms;               // heartbeat on probation

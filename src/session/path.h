@@ -65,7 +65,6 @@ struct Path {
   Silence silence;
   Comeback comeback;
   std::uint64_t in_flight_bytes = 0;
-  Instant last_chunk{};   // when a chunk last went out
   Instant last_posted{};  // any frame
   Instant last_heard{};   // any frame in
   Instant last_alive{};   // frame in, or acknowledgements advanced

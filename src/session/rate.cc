@@ -17,7 +17,7 @@ Duration RateMeter::busy_time(Instant now) const {
 
 void RateMeter::on_sent(Instant now, std::uint32_t chunk_bytes) {
   if (chunk_bytes < kChunkMin) return;
-  if (under_way_ == 0) busy_since_ = now;
+  if (under_way_ == 0) busy_since_ = begun_ = now;
   under_way_ += chunk_bytes;
 }
 
@@ -43,13 +43,16 @@ void RateMeter::on_lost(Instant now, std::uint32_t chunk_bytes) {
 void RateMeter::done(Instant now, std::uint32_t chunk_bytes) {
   const Duration busy = busy_time(now);
   under_way_ -= std::min<std::uint64_t>(under_way_, chunk_bytes);
-  if (under_way_ == 0) busy_ = busy;
+  if (under_way_ != 0) return;
+  busy_ = busy;
+  try_at_ = now + std::clamp(kRest * (now - begun_), kRestLeast, kRestMost);
 }
 
 void RateMeter::on_cut(Instant now) {
   busy_since_ = now;
   busy_ = Duration::zero();
   acked_ = under_way_ = 0;
+  try_at_ = now;
 }
 
 double RateMeter::rate_bytes_s(Instant now) const {

@@ -64,6 +64,43 @@ TEST(RateMeter, IdleTimeDoesNotCount) {
   EXPECT_NEAR(line.rate(), 200e6, 20e6);
 }
 
+TEST(RateMeter, ARestIsTenTimesTheLastEffort) {
+  RateMeter meter(100e6);
+  EXPECT_EQ(meter.try_at(), Instant{});
+  meter.on_sent(Instant{1s}, 64 << 10);
+  meter.on_sent(Instant{1s + 10ms}, 64 << 10);
+  meter.on_acked(Instant{1s + 15ms}, 64 << 10);
+  meter.on_acked(Instant{1s + 20ms}, 64 << 10);
+  EXPECT_EQ(meter.try_at(), Instant{1s + 220ms});
+  meter.on_sent(Instant{2s}, 64 << 10);
+  meter.on_acked(Instant{2s + 10us}, 64 << 10);
+  EXPECT_EQ(meter.try_at(), Instant{2s + 10us} + RateMeter::kRestLeast);
+  meter.on_sent(Instant{3s}, 64 << 10);
+  meter.on_lost(Instant{9s}, 64 << 10);
+  EXPECT_EQ(meter.try_at(), Instant{9s} + RateMeter::kRestMost);
+  meter.on_cut(Instant{9s});
+  EXPECT_EQ(meter.try_at(), Instant{9s});
+}
+
+// Only tries are sent, with small messages between them, as to a path that others avoid.
+TEST(RateMeter, AHealedPathIsKnownAgainWithinASecond) {
+  for (const double healed : {12.5e6, 10e9}) {
+    RateMeter meter(healed / 10);
+    Instant now{1s};
+    const std::uint32_t chunk = healed > 1e9 ? 512 << 10 : 64 << 10;
+    const Duration takes(static_cast<Duration::rep>(chunk / healed * 1e9));
+    for (; meter.rate_bytes_s(now) < healed / 2 && now < Instant{10s}; now += 50us) {
+      meter.on_sent(now, 8);
+      meter.on_acked(now, 8);
+      if (now < meter.try_at()) continue;
+      meter.on_sent(now, chunk);
+      now += takes;
+      meter.on_acked(now, chunk);
+    }
+    EXPECT_LT(now, Instant{2s}) << healed;
+  }
+}
+
 TEST(RateMeter, TinyMessagesSayNothingAboutTheRate) {
   RateMeter meter(100e6);
   for (int i = 0; i < 1000; ++i) {

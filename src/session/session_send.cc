@@ -73,7 +73,7 @@ void Session::pump() {
     candidates_.clear();
     for (const Path* path : usable_)
       candidates_.push_back({path->rate.rate_bytes_s(now_), path->distance_weight, path->in_flight_bytes, path->min_rtt,
-                             path->last_chunk});
+                             path->rate.try_at()});
     const auto chosen = choose_path(candidates_, *length, config_.limits, now_);
     if (!chosen) return;
     SendReason reason{};
@@ -96,7 +96,7 @@ bool Session::transmit(Path& path, OutChunk& chunk, SendReason reason) {
   const auto ticket = path.link->post({header, body_, payload});
   if (!ticket) return false;
   path.chunk_out(now_, bytes);
-  path.last_chunk = path.last_posted = now_;
+  path.last_posted = now_;
   path.posted = true;
   if (path.next_sample == kNever) path.next_sample = now_ + config_.limits.sample_every;
   outbox_.sent(chunk, {path.id, path.epoch, chunk.copies_made, bytes, *ticket});

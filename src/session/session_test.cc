@@ -148,8 +148,11 @@ TEST(Session, CutInTheMiddleReplaysOnlyWhatIsMissing) {
     std::set<std::uint64_t> on_dead, placed_before;
     for (const Event& event : pair.telemetry[0].events())
       if (event.kind == EventKind::kChunkSent && event.path == kRail1) on_dead.insert(event.number);
-    for (const Event& event : pair.telemetry[0].events())
-      if (event.kind == EventKind::kChunkReplayed) EXPECT_TRUE(on_dead.contains(event.number));
+    for (const Event& event : pair.telemetry[0].events()) {
+      if (event.kind == EventKind::kChunkReplayed) {
+        EXPECT_TRUE(on_dead.contains(event.number));
+      }
+    }
     EXPECT_EQ(pair.count(EventKind::kChunkDuplicate, 1), 0u);
   }
 }

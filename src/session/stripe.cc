@@ -2,6 +2,8 @@
 
 #include <algorithm>
 
+#include "session/rate.h"
+
 namespace r2ccl {
 
 std::uint64_t in_flight_max(const StripeCandidate& path, const SessionLimits& limits) {
@@ -20,9 +22,8 @@ std::optional<std::size_t> choose_path(std::span<const StripeCandidate> paths, s
   double best_finish = 0;
   for (std::size_t i = 0; i < paths.size(); ++i) {
     const StripeCandidate& path = paths[i];
-    const bool avoided =
-        paths.size() > 1 && path.in_flight_bytes == 0 && now - path.last_chunk >= limits.avoided_path_chunk;
-    if (avoided && bytes != 0) return i;
+    const bool avoided = paths.size() > 1 && path.in_flight_bytes == 0 && now >= path.try_at;
+    if (avoided && bytes >= RateMeter::kChunkMin) return i;
     const double finish = static_cast<double>(path.in_flight_bytes + bytes) / path.rate_bytes_s * path.distance_weight;
     if (!best || finish + kResolution < best_finish) best = i, best_finish = finish;
   }

@@ -6,6 +6,8 @@
 
 #include <vector>
 
+#include "session/rate.h"
+
 namespace r2ccl {
 namespace {
 
@@ -17,7 +19,7 @@ StripeCandidate path(double rate, std::uint64_t in_flight, double weight = 1.0) 
           .distance_weight = weight,
           .in_flight_bytes = in_flight,
           .min_rtt = 0ns,
-          .last_chunk = kNow};
+          .try_at = kNow + 1ms};
 }
 
 TEST(Stripe, TakesThePathThatFinishesFirst) {
@@ -38,8 +40,16 @@ TEST(Stripe, WaitsForTheFastPathRatherThanUseASlowOne) {
 TEST(Stripe, AnAvoidedPathGetsAChunkNowAndThen) {
   std::vector<StripeCandidate> paths{path(100e6, 0), path(1e6, 0)};
   EXPECT_EQ(choose_path(paths, 256'000, kLimits, kNow), 0u);
-  paths[1].last_chunk = kNow - kLimits.avoided_path_chunk;
+  paths[1].try_at = kNow;
   EXPECT_EQ(choose_path(paths, 256'000, kLimits, kNow), 1u);
+}
+
+// It would be none: the rate stays as it was, and the next large chunk comes too early.
+TEST(Stripe, ASmallChunkIsNoTry) {
+  std::vector<StripeCandidate> paths{path(100e6, 0), path(1e6, 0)};
+  paths[1].try_at = kNow;
+  EXPECT_EQ(choose_path(paths, RateMeter::kChunkMin - 1, kLimits, kNow), 0u);
+  EXPECT_EQ(choose_path(paths, RateMeter::kChunkMin, kLimits, kNow), 1u);
 }
 
 TEST(Stripe, AnEmptyPathTakesAnyChunkButNeverMoreThanItsShare) {

@@ -161,7 +161,9 @@ TEST(PerfCollective, WhatIsExpectedIsWhatTheCollectiveDelivers) {
         output += expected.count;
         PerfCase source = one;
         source.rank = expected.source;
-        if (!expected.reduced) EXPECT_LE(expected.from + expected.count, source.input_count()) << collective.name;
+        if (!expected.reduced) {
+          EXPECT_LE(expected.from + expected.count, source.input_count()) << collective.name;
+        }
       }
       EXPECT_EQ(output, one.output_count()) << collective.name << " at " << rank;
       const InPlace place = in_place_of(one);
@@ -225,7 +227,9 @@ TEST(PerfReport, ColumnsStandUnderTheirTitles) {
   std::size_t begin = 0;
   for (std::size_t end = 0; (end = header.find('\n', begin)) != std::string::npos; begin = end + 1) {
     const std::string title = header.substr(begin, end - begin);
-    if (title.find("count") != std::string::npos) EXPECT_EQ(title.size() + 1, line.size());
+    if (title.find("count") != std::string::npos) {
+      EXPECT_EQ(title.size() + 1, line.size());
+    }
   }
 }
 

@@ -75,8 +75,9 @@ Pipe connect(const Lab& lab, int from_nic, int to_nic, Bound bound = Bound::kAdd
   ::getsockname(listener.get(), reinterpret_cast<sockaddr*>(&here), &length);
   pipe.from = socket_in(lab, 0);
   const std::string nic = lab::nic_name(from_nic);
-  if (bound == Bound::kAddressAndNic)
+  if (bound == Bound::kAddressAndNic) {
     EXPECT_EQ(::setsockopt(pipe.from.get(), SOL_SOCKET, SO_BINDTODEVICE, nic.c_str(), nic.size()), 0);
+  }
   const sockaddr_in source = raw(lab::nic_address(0, from_nic));
   EXPECT_EQ(::bind(pipe.from.get(), reinterpret_cast<const sockaddr*>(&source), sizeof source), 0);
   if (::connect(pipe.from.get(), reinterpret_cast<sockaddr*>(&here), sizeof here) != 0 && errno != EINPROGRESS)
