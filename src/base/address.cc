@@ -56,6 +56,11 @@ bool Address::is_v4() const {
   return std::equal(kV4Prefix.begin(), kV4Prefix.end(), ip.begin());
 }
 
+bool Address::is_loopback() const {
+  return is_v4() ? ip[12] == 127
+                 : ip[15] == 1 && std::all_of(ip.begin(), ip.end() - 1, [](auto byte) { return byte == 0; });
+}
+
 Address Address::v4(std::uint8_t a, std::uint8_t b, std::uint8_t c, std::uint8_t d, std::uint16_t port) {
   Address address;
   std::ranges::copy(kV4Prefix, address.ip.begin());

@@ -18,6 +18,7 @@ struct Address {
 
   friend auto operator<=>(const Address&, const Address&) = default;
   bool is_v4() const;
+  bool is_loopback() const;  // 127.0.0.0/8, ::1
 
   static Address v4(std::uint8_t a, std::uint8_t b, std::uint8_t c, std::uint8_t d, std::uint16_t port = 0);
   // "10.0.0.1", "10.0.0.1:5000", "fe80::1", "[fe80::1]:5000"

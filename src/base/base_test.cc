@@ -32,6 +32,13 @@ TEST(Address, TextRoundTrips) {
   EXPECT_FALSE(Address::parse("::1")->is_v4());
 }
 
+TEST(Address, LoopbackIsTheWholeNetOfVersionFourAndOneOfSix) {
+  for (const char* inside : {"127.0.0.1", "127.41.2.3:80", "::1", "[::1]:80"})
+    EXPECT_TRUE(Address::parse(inside)->is_loopback()) << inside;
+  for (const char* outside : {"128.0.0.1", "10.0.0.127", "::2", "fe80::1", "::"})
+    EXPECT_FALSE(Address::parse(outside)->is_loopback()) << outside;
+}
+
 TEST(Address, MalformedTextGetsASentence) {
   for (const char* text : {"", "10.0.0", "10.0.0.1:", "10.0.0.1:65536", "10.0.0.1:x", "10.0.0.256", "[::1", "[::1]5",
                            "[10.0.0.1]:5", "host", "::1:::", "1.2.3.4:-1", "[]:1"}) {

@@ -40,6 +40,9 @@ Placement place(const std::vector<ProcessInfo>& members, double unknown_rate) {
   for (const ProcessInfo& member : members) {
     for (const ProcessInfo::Port& port : member.ports)
       placement.nics = std::max(placement.nics, std::uint32_t{port.nic.value} + 1);
+    placement.in_memory = placement.in_memory && std::ranges::all_of(member.ports, [](const ProcessInfo::Port& port) {
+                            return port.listen.is_loopback();
+                          });
   }
   placement.played = most_servers_of_a_host(members);
   placement.nic_rate.assign(std::size_t{placement.servers} * placement.nics, 0);
@@ -68,6 +71,7 @@ Cluster cluster_of(const Placement& placement, const HealthMap& map, Fabric fabr
   cluster.intra_alpha_s = costs.alpha_s;
   cluster.port_cost_s = costs.port_cost_s * placement.played;
   cluster.rank_cost_s = cluster.port_cost_s;
+  if (placement.in_memory) cluster.played = placement.played;
   cluster.crowd = costs.crowd;
   cluster.min_message = costs.min_message;
   cluster.intra_rate = costs.intra_rate;

@@ -19,6 +19,7 @@ struct Placement {
   std::vector<std::uint32_t> sharing;  // [server]; 1 where ranks are laid out server by server
   std::vector<double> nic_rate;        // [server * nics + nic] when healthy; 0: there is none
   std::uint32_t played = 1;            // servers that one machine plays, where it plays most: they share its processors
+  bool in_memory = true;               // nothing leaves the machine
 };
 // `members`: by rank. NICs whose speed is not known count as `unknown_rate`.
 Placement place(const std::vector<ProcessInfo>& members, double unknown_rate);

@@ -192,13 +192,6 @@ Result<MeetingPlace> place_of(Environment environment, Kind kind, const Launched
                                           launch.launcher, launch.rank, launch.size));
 }
 
-bool is_loopback(const Address& address) {
-  Address v6_loopback;
-  v6_loopback.ip[15] = 1;
-  v6_loopback.port = address.port;
-  return address.is_v4() ? address.ip[12] == 127 : address == v6_loopback;
-}
-
 Address from_sockaddr(const sockaddr& raw, std::uint16_t port) {
   Address address;
   address.port = port;
@@ -266,7 +259,7 @@ Result<Address> resolve(const std::string& host, std::uint16_t port) {
   const std::unique_ptr<addrinfo, decltype(&::freeaddrinfo)> owner(found, &::freeaddrinfo);
   std::optional<Address> best;
   const auto rank_of = [](const Address& address) {
-    return (is_loopback(address) ? 2 : 0) + (address.is_v4() ? 0 : 1);
+    return (address.is_loopback() ? 2 : 0) + (address.is_v4() ? 0 : 1);
   };
   for (const addrinfo* one = found; one != nullptr; one = one->ai_next) {
     if (one->ai_family != AF_INET && one->ai_family != AF_INET6) continue;
@@ -281,7 +274,7 @@ Settings settings_for(const Launched& launch, const Settings& settings, const Ad
   Settings mine = settings;
   Address nic = place;
   nic.port = 0;
-  if (!launch.id && mine.nics.empty() && is_loopback(place)) mine.nics = {to_text(nic)};
+  if (!launch.id && mine.nics.empty() && place.is_loopback()) mine.nics = {to_text(nic)};
   return mine;
 }
 

@@ -31,7 +31,7 @@ struct Settings {
   std::vector<std::string> nics;  // interface names or addresses; empty = discover
   std::uint64_t chunk_bytes = 512 * 1024;
   Duration peer_timeout = 60s;
-  bool checksum = true;
+  std::string checksum = "wire";  // or "on", "off": over payloads that leave this machine, over all, over none
   std::string fault;
   std::string secret;  // never printed
   Duration heartbeat = 1s;

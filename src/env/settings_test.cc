@@ -36,7 +36,7 @@ TEST(Settings, EveryTypeIsRead) {
   EXPECT_EQ(settings.nics, (std::vector<std::string>{"eth0", "127.0.0.2"}));
   EXPECT_EQ(settings.chunk_bytes, 1u << 20);
   EXPECT_EQ(settings.peer_timeout, 1500ms);
-  EXPECT_FALSE(settings.checksum);
+  EXPECT_EQ(settings.checksum, "off");
   EXPECT_EQ(settings.fabric, "rails");
   EXPECT_EQ(settings.fault, "at=2s server=0 nic=1 kind=down");
   EXPECT_EQ(settings.server, 3u);

@@ -29,7 +29,7 @@ constexpr auto kAlgorithms = std::to_array<Algorithm>({
     {"direct", "two hops, all at once", Collective::kAllReduce, Automatic::kYes, plan_direct},
     {"recursive_doubling", "log2 p exchanges of everything", Collective::kAllReduce, Automatic::kYes,
      plan_recursive_doubling},
-    {"tree", "binary tree up and down", Collective::kAllReduce, Automatic::kYes, plan_tree},
+    {"tree", "binary or flat tree up and down", Collective::kAllReduce, Automatic::kYes, plan_tree},
     {"ring", "flat ring over all ranks, one per rail", Collective::kAllReduce, Automatic::kYes, plan_ring},
     {"hierarchical", "ring of servers between intra-server halves", Collective::kAllReduce, Automatic::kYes,
      several_gpus},

@@ -174,6 +174,16 @@ TEST(SmallAllReduceTest, WhoHandlesOneMessageAtATimeSendsFewer) {
   EXPECT_EQ(chosen(8, cluster), "recursive_doubling");
 }
 
+// A flat tree has six messages, the exchanges have eight; where they are all in one machine's memory that decides.
+TEST(SmallAllReduceTest, WhereServersShareProcessorsATreeIsFlat) {
+  Cluster cluster = slow_nics();
+  cluster.rank_cost_s = cluster.port_cost_s;
+  EXPECT_EQ(planned(plan_tree, 1 << 20, cluster).lanes(0)[0].steps.size(), 2U);
+  cluster.played = 4;
+  EXPECT_EQ(chosen(8, cluster), "tree");
+  EXPECT_EQ(planned(plan_tree, 8, cluster).lanes(0)[0].steps.size(), 3U);
+}
+
 TEST(SmallAllReduceTest, WhereFlowsDoNotEndTogetherARingIsChosen) {
   Cluster cluster = slow_nics();
   EXPECT_EQ(chosen(2 << 20, cluster), "direct");

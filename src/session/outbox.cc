@@ -11,7 +11,10 @@ namespace r2ccl {
 namespace {
 
 constexpr std::size_t kSpareBuffersMax = 64;
-constexpr std::size_t kChunkBytesMin = 32 * 1024;  // a message is not cut finer than this to reach more paths
+// A message is not cut finer than this to reach more paths, nor than a small part of the time that a chunk may take.
+constexpr std::uint64_t kChunkBytesMin = 8 * 1024;
+constexpr std::uint64_t kFinest = 32;
+constexpr std::uint64_t kEagerChunkBytes = 32 * 1024;  // at most; the receiver copies them
 
 }  // namespace
 
@@ -265,14 +268,13 @@ void Outbox::start(Stream& stream, Message& message) {
     if (credit->second.capacity < length) message.flags |= DataBody::kOversize;
     stream.credits.erase(credit);
   }
-  const std::uint64_t least = std::min<std::uint64_t>(limits_.chunk_bytes, kChunkBytesMin);
-  if ((message.flags & DataBody::kEager) != 0) {
-    message.chunk_bytes = static_cast<std::uint32_t>(least);
-    return;
-  }
+  const bool eager = (message.flags & DataBody::kEager) != 0;
+  const std::uint64_t least = std::min<std::uint64_t>(
+      limits_.chunk_bytes, std::clamp<std::uint64_t>(chunk_max_ / kFinest, kChunkBytesMin, kEagerChunkBytes));
+  const std::uint64_t most = std::max(least, eager ? kEagerChunkBytes : chunk_max_);
   const std::uint64_t even = (length + paths_ - 1) / paths_;
   message.chunk_bytes = static_cast<std::uint32_t>(
-      std::clamp<std::uint64_t>((even + 4095) & ~4095ull, least, std::max(least, chunk_max_)));
+      std::min<std::uint64_t>(limits_.chunk_bytes, std::clamp<std::uint64_t>((even + 4095) & ~4095ull, least, most)));
 }
 
 OutChunk& Outbox::take_next(SendReason& reason) {

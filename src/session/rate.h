@@ -17,7 +17,7 @@ namespace r2ccl {
 class RateMeter final {
  public:
   static constexpr Duration kSampleTime = 10ms;
-  static constexpr std::uint64_t kChunkMin = 16 * 1024;
+  static constexpr std::uint64_t kChunkMin = 8 * 1024;
   static constexpr int kRest = 10;  // of busy times
   static constexpr Duration kRestLeast = 1ms;
   static constexpr Duration kRestMost = 1s;
@@ -29,7 +29,7 @@ class RateMeter final {
   void on_lost(Instant now, std::uint32_t chunk_bytes);  // the chunk came by other ways, or not at all
   void on_cut(Instant now);                              // everything under way is lost
   double rate_bytes_s(Instant now) const;
-  Instant try_at() const { return try_at_; }  // unless something is under way
+  Instant try_at() const { return try_at_; }   // unless something is under way
   bool measured() const { return measured_; }  // not only assumed
 
  private:

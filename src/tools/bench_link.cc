@@ -102,7 +102,7 @@ class BenchProcess final {
 
  private:
   static Settings with_checksum(Settings settings, bool checksum) {
-    settings.checksum = checksum;
+    settings.checksum = checksum ? "on" : "off";
     return settings;
   }
 

@@ -21,9 +21,11 @@ struct Cluster {
   double nic_rate = 50e9;    // bytes per second of a healthy NIC, in each direction
   std::vector<double> rate;  // of NIC (server * nics + nic), as usable now; 0 = lost
 
-  double alpha_s = 5e-6;                 // from the last byte sent to its receipt; overlaps with other messages
-  double port_cost_s = 3e-9;             // time a message occupies its NIC in addition to its bytes
-  double rank_cost_s = 0;                // … and its rank, which handles one at a time, however many NICs it has
+  double alpha_s = 5e-6;      // from the last byte sent to its receipt; overlaps with other messages
+  double port_cost_s = 3e-9;  // time a message occupies its NIC in addition to its bytes
+  double rank_cost_s = 0;     // … and its rank, which handles one at a time, however many NICs it has
+  // Servers whose messages stay in one machine's memory: there they cost its processors, whoever sends them, and little else.
+  double played = 1;
   std::uint64_t min_message = 32 << 10;  // the planner does not cut data into messages below this, in bytes
   double intra_rate = 450e9;  // of one GPU into and out of the fabric inside its server (NVLink); bytes per second
   double intra_alpha_s = 3e-6;
@@ -35,10 +37,11 @@ struct Cluster {
   std::uint32_t ranks() const { return servers * gpus; }
   double nic(std::uint32_t server, std::uint32_t nic_index) const { return rate[server * nics + nic_index]; }
   double crowded(double exchange_s) const { return servers > 2 ? crowd * exchange_s : 0; }
-  // What messages of a rank cost, as a number of messages of a NIC.
-  double messages(double of_rank) const {
-    return of_rank * std::max(1.0 * gpus / nics, port_cost_s > 0 ? rank_cost_s / port_cost_s : 0);
+  // What messages of a rank and of its server cost, as a number of messages of a NIC.
+  double messages(double of_rank, double of_server) const {
+    return std::max(of_server / nics, port_cost_s > 0 ? of_rank * rank_cost_s / port_cost_s : 0);
   }
+  double messages(double of_rank) const { return messages(of_rank, of_rank * gpus); }  // where all ranks do alike
   double reduce_s(double bytes) const { return reduce_rate > 0 ? bytes / reduce_rate : 0; }
   double server_rate(std::uint32_t server) const;  // the sum of its NICs
   double healthy_server_rate() const { return nic_rate * nics; }

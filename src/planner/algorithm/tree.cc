@@ -1,4 +1,4 @@
-// A tree over all ranks: sums go up, the result comes down, in a few segments.
+// A tree over all ranks: sums go up, the result comes down, in a few segments. Binary, or flat where that is predicted to be faster.
 
 #include "planner/algorithm/tree.h"
 
@@ -16,6 +16,7 @@ namespace {
 constexpr std::uint32_t kUpChannel = 0;
 constexpr std::uint32_t kDownChannel = 1;
 constexpr std::uint32_t kUpLane = 0;
+constexpr std::uint32_t kFlatMost = 16;  // servers
 
 // A tree of ranks from a tree of servers, `above[server]` (the root's is itself). GPUs are counted from the root's.
 Tree tree_from(const Cluster& cluster, std::uint32_t root, const std::vector<std::uint32_t>& above,
@@ -126,11 +127,13 @@ Result<TreePlan> plan_passes(const Tree& tree, std::uint64_t bytes, bool up, boo
     double far = parent != rank && parent / g != rank / g ? 1 : 0;
     for (const std::uint32_t child : tree.children[rank]) ++(child / g == rank / g ? near : far);
     near_s = std::max(near_s, ways * near * size / cluster.intra_rate);
-    messages = std::max(messages, ways * far / cluster.nics);
+    messages = std::max(messages, ways * far / cluster.played);
     if (parent / g == rank / g) continue;
     if (up) traffic.at(rank / g, parent / g) += size;
     if (down) traffic.at(parent / g, rank / g) += size;
   }
+  // Where servers share processors, what the others send and receive costs as much as what the busiest does.
+  messages = std::max(messages, ways * (cluster.servers - 1) / cluster.servers);
   Result<Network> network = network_for(traffic, cluster);
   if (!network) return std::unexpected(network.error());
   const double ideal_s = std::max(network->time_s, near_s);
@@ -140,7 +143,7 @@ Result<TreePlan> plan_passes(const Tree& tree, std::uint64_t bytes, bool up, boo
       .ideal_s = ideal_s,
       .kappa = 0,
       .fill_s = fill_s,
-      .messages = messages,
+      .messages = cluster.messages(messages, messages),
       .latency_s = ways * (tree.far_depth * cluster.alpha_s + tree.near_depth * cluster.intra_alpha_s),
       .message_bytes = bytes};
   return TreePlan{choose_pipeline(exchange, cluster, tuning), std::move(network->shares)};
@@ -149,6 +152,15 @@ Result<TreePlan> plan_passes(const Tree& tree, std::uint64_t bytes, bool up, boo
 Result<Plan> plan_tree(const Request& request, const Cluster& cluster, const Tuning& tuning) {
   Tree tree = tree_of(cluster, 0, 2);
   Result<TreePlan> passes = plan_passes(tree, request.bytes, true, true, cluster, tuning);
+  // Of few servers all may hang on the root: fewer hops, more messages there.
+  if (passes && cluster.servers > 3 && cluster.servers <= kFlatMost) {
+    Tree flat = tree_of(cluster, 0, cluster.servers - 1);
+    Result<TreePlan> sooner = plan_passes(flat, request.bytes, true, true, cluster, tuning);
+    if (sooner && sooner->pipeline.predicted_s < passes->pipeline.predicted_s) {
+      tree = std::move(flat);
+      passes = std::move(sooner);
+    }
+  }
   if (!passes) {
     const Result<Tree> around = tree_along_rails(cluster, 0);
     if (!around) return std::unexpected(around.error());

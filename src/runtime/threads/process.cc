@@ -64,6 +64,11 @@ Result<NicId> add_control_nic(const std::string& name, std::vector<Nic>& nics) {
 
 }  // namespace
 
+bool checks_payloads(const Settings& settings, std::span<const Nic> nics) {
+  if (settings.checksum != "wire") return settings.checksum == "on";
+  return !std::ranges::all_of(nics, [](const Nic& nic) { return nic.address.is_loopback(); });
+}
+
 ServerId server_of(const Settings& settings) {
   if (settings.server) return {*settings.server};
   if (!settings.host_id.empty()) return {hash_text(settings.host_id)};
@@ -117,7 +122,7 @@ Process::Process(const Settings& settings, std::unique_ptr<TcpDialer> dialer, co
   ProcessId self;
   while (self.value == 0) self.value = random_.next();
   StreamLimits limits;
-  limits.checksum = settings.checksum;
+  limits.checksum = checks_payloads(settings, dialer_->nics());
   streams_ = std::make_unique<StreamProvider>(*dialer_, keyring_, random_, self, limits);
   Provider* provider = streams_.get();
   if (!faults.empty()) {

@@ -83,6 +83,9 @@ class Process final {
   std::unique_ptr<Driver> driver_;
 };
 
+// Whether payloads carry a checksum: R2CCL_CHECKSUM. What stays in this machine's memory can not be damaged on a wire.
+bool checks_payloads(const Settings& settings, std::span<const Nic> nics);
+
 // Which server a process is on: R2CCL_SERVER, else derived from NCCL_HOSTID, else from the host's name and boot.
 ServerId server_of(const Settings& settings);
 

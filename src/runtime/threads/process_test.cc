@@ -148,5 +148,17 @@ TEST(Process, ControlNicMayCarryControlAlone) {
   EXPECT_TRUE((*made)->join(*id, 10s).has_value());
 }
 
+TEST(Process, PayloadsAreCheckedWhereAWireMayDamageThem) {
+  const std::vector<Nic> inside = {{.id = {0}, .name = "127.40.0.1", .address = Address::v4(127, 40, 0, 1)}};
+  const std::vector<Nic> mixed = {inside[0], {.id = {1}, .name = "eth0", .address = Address::v4(10, 0, 0, 1)}};
+  Settings settings;
+  EXPECT_FALSE(checks_payloads(settings, inside));
+  EXPECT_TRUE(checks_payloads(settings, mixed));
+  settings.checksum = "on";
+  EXPECT_TRUE(checks_payloads(settings, inside));
+  settings.checksum = "off";
+  EXPECT_FALSE(checks_payloads(settings, mixed));
+}
+
 }  // namespace
 }  // namespace r2ccl

@@ -10,9 +10,6 @@ namespace r2ccl {
 
 namespace {
 
-bool is_loopback_v4(const Address& address) {
-  return address.is_v4() && address.ip[12] == 127;
-}
 bool is_link_local(const Address& address) {
   return !address.is_v4() && address.ip[0] == 0xfe && (address.ip[1] & 0xc0) == 0x80;
 }
@@ -35,7 +32,7 @@ Nic make_nic(const Interface& interface, const Address& address, const Place& pl
 
 Result<Nic> nic_with_address(const Address& address, const NicRequest& request, std::span<const Interface> interfaces) {
   // All of 127.0.0.0/8 is this machine's, whatever is configured; such a NIC is known by its address.
-  if (is_loopback_v4(address)) return Nic{.id = {}, .name = to_text(address), .address = address};
+  if (address.is_v4() && address.is_loopback()) return Nic{.id = {}, .name = to_text(address), .address = address};
   for (const Interface& interface : interfaces) {
     if (std::ranges::find(interface.addresses, address) == interface.addresses.end()) continue;
     Nic nic = make_nic(interface, address, request.place);

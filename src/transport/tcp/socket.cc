@@ -90,11 +90,6 @@ Address remote_address(int fd) {
   return query_address(fd, ::getpeername);
 }
 
-bool is_loopback(const Address& address) {
-  if (address.is_v4()) return address.ip[12] == 127;
-  return address.ip[15] == 1 && std::all_of(address.ip.begin(), address.ip.end() - 1, [](auto b) { return b == 0; });
-}
-
 Cause cause_of(int error_number) {
   switch (error_number) {
     case ECONNREFUSED:
@@ -122,7 +117,7 @@ int open_socket(const Nic& nic, Fd& out) {
   Fd fd(::socket(family, SOCK_STREAM | SOCK_NONBLOCK | SOCK_CLOEXEC, 0));
   if (!fd) return errno;
   if (family == AF_INET6) set_option(fd.get(), IPPROTO_IPV6, IPV6_V6ONLY, 1);
-  if (!is_loopback(nic.address) && ::if_nametoindex(nic.name.c_str()) != 0) {
+  if (!nic.address.is_loopback() && ::if_nametoindex(nic.name.c_str()) != 0) {
     // Keeps traffic on the NIC even where two NICs share a subnet. Not everybody may do it; binding the address
     // remains.
     const auto length = static_cast<socklen_t>(nic.name.size());

@@ -42,8 +42,6 @@ Address from_socket_address(const sockaddr_storage& storage);
 Address local_address(int fd);
 Address remote_address(int fd);
 
-bool is_loopback(const Address& address);
-
 // What an errno of a data socket says about the path.
 Cause cause_of(int error_number);
 // "connect to 10.0.0.1:5000: Connection refused"
