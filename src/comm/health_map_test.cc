@@ -39,6 +39,18 @@ TEST(HealthMap, MissingNicsHaveNoRateAndUnknownSpeedsOneOfTheirOwn) {
   EXPECT_EQ(cluster_of(placement, map, Fabric::kRouted, {}).rate[0], 9) << "a server without NICs is not planned for";
 }
 
+TEST(HealthMap, OnlyOnLoopbackServersOfOneMachineShareAllCosts) {
+  std::vector<ProcessInfo> members{member(0, {0}), member(1, {0})};
+  for (ProcessInfo& one : members) one.ports[0].listen = Address::v4(127, 1, 0, 1);
+  const auto played = [&] {
+    const Placement placement = place(members, 9);
+    return cluster_of(placement, all_healthy(placement), Fabric::kRouted, {}).played;
+  };
+  EXPECT_EQ(played(), 2);
+  members[1].ports[0].listen = Address::v4(10, 0, 0, 1);
+  EXPECT_EQ(played(), 1);
+}
+
 PathView path(std::uint8_t nic, PathState state, double rate, bool measured = true) {
   return {.path = {{nic}, {nic}},
           .nic_here = {nic},

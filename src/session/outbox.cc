@@ -211,7 +211,8 @@ bool Outbox::may_send(StreamKey key, Stream& stream) {
   const Message& message = stream.messages[index];
   if (message.started || stream.credits.contains(stream.next_cut)) return true;
   if (message.memory.length > limits_.copy_bytes_max) return false;
-  const bool fits = eager_used_ - eager_released_ + eager_cost(message.memory.length) <= eager_granted_;
+  const std::uint64_t least = std::min<std::uint64_t>(limits_.chunk_bytes, kChunkBytesMin);
+  const bool fits = eager_used_ - eager_released_ + eager_cost(message.memory.length, least) <= eager_granted_;
   stream.eager_waiting = !fits;
   return fits;
 }
@@ -249,10 +250,9 @@ std::optional<std::uint32_t> Outbox::next_length(std::size_t paths, std::uint64_
   return std::nullopt;
 }
 
-// Chunks of an eager message are never smaller than the least, so this is what it costs in the end.
-std::uint64_t Outbox::eager_cost(std::uint64_t length) const {
-  const std::uint64_t least = std::min<std::uint64_t>(limits_.chunk_bytes, kChunkBytesMin);
-  const std::uint64_t chunks = std::max<std::uint64_t>(1, (length + least - 1) / least);
+// What the receiver will charge for it, and release in the end, to the byte.
+std::uint64_t Outbox::eager_cost(std::uint64_t length, std::uint64_t chunk_bytes) {
+  const std::uint64_t chunks = std::max<std::uint64_t>(1, (length + chunk_bytes - 1) / chunk_bytes);
   return length + chunks * eager_charge(0);
 }
 
@@ -263,18 +263,18 @@ void Outbox::start(Stream& stream, Message& message) {
   const auto credit = stream.credits.find(stream.next_cut);
   if (credit == stream.credits.end()) {
     message.flags |= DataBody::kEager;
-    eager_used_ += eager_cost(length);
   } else {
     if (credit->second.capacity < length) message.flags |= DataBody::kOversize;
     stream.credits.erase(credit);
   }
   const bool eager = (message.flags & DataBody::kEager) != 0;
-  const std::uint64_t least = std::min<std::uint64_t>(
-      limits_.chunk_bytes, std::clamp<std::uint64_t>(chunk_max_ / kFinest, kChunkBytesMin, kEagerChunkBytes));
+  const auto pages = [](std::uint64_t bytes) { return bytes & ~4095ull; };
+  const std::uint64_t least = std::clamp<std::uint64_t>(pages(chunk_max_ / kFinest), kChunkBytesMin, kEagerChunkBytes);
   const std::uint64_t most = std::max(least, eager ? kEagerChunkBytes : chunk_max_);
-  const std::uint64_t even = (length + paths_ - 1) / paths_;
-  message.chunk_bytes = static_cast<std::uint32_t>(
-      std::min<std::uint64_t>(limits_.chunk_bytes, std::clamp<std::uint64_t>((even + 4095) & ~4095ull, least, most)));
+  const std::uint64_t even = pages((length + paths_ - 1) / paths_ + 4095);
+  message.chunk_bytes =
+      static_cast<std::uint32_t>(std::min<std::uint64_t>(limits_.chunk_bytes, std::clamp(even, least, most)));
+  if (eager) eager_used_ += eager_cost(length, message.chunk_bytes);
 }
 
 OutChunk& Outbox::take_next(SendReason& reason) {

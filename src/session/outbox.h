@@ -152,7 +152,7 @@ class Outbox final {
 
   bool may_send(StreamKey key, Stream& stream);
   void make_ready(StreamKey key, Stream& stream);
-  std::uint64_t eager_cost(std::uint64_t length) const;
+  static std::uint64_t eager_cost(std::uint64_t length, std::uint64_t chunk_bytes);
   void start(Stream& stream, Message& message);
   void complete(StreamKey key, std::uint64_t sequence, Message& message, Status status);
   void receipt_one(OutChunk& chunk, std::vector<Receipted>& forgotten);

@@ -133,6 +133,21 @@ TEST(Session, BulkUsesAllPaths) {
   EXPECT_EQ(chunks.size(), 4u);
 }
 
+// 32 KiB take a third of a millisecond of a path at its first rate, so they are worth three of them.
+TEST(Session, AMessageIsCutFinerWherePathsAreSlow) {
+  Pair pair(4, {});
+  ASSERT_TRUE(pair.run([&] { return pair.all_up(); }));
+  Buffer source(pattern(32 << 10, 1)), target(32 << 10);
+  ASSERT_TRUE(pair.ends[1]->receive(kGroup, kStream, target.all(), 0, 1));
+  ASSERT_TRUE(pair.ends[0]->send(kGroup, kStream, source.all(), 0, 1));
+  ASSERT_TRUE(pair.run_until_completions(1, 1));
+  EXPECT_EQ(source.bytes, target.bytes);
+  std::vector<std::uint64_t> chunks;
+  for (const Event& event : pair.telemetry[0].events())
+    if (event.kind == EventKind::kChunkSent) chunks.push_back(event.bytes);
+  EXPECT_EQ(chunks, (std::vector<std::uint64_t>{12 << 10, 12 << 10, 8 << 10}));
+}
+
 TEST(Session, CutInTheMiddleReplaysOnlyWhatIsMissing) {
   for (std::size_t frames = 1; frames < 40; ++frames) {
     Pair pair(2);
@@ -179,6 +194,24 @@ TEST(Session, SmallMessagesCompleteLocallyAndWaitForTheirReceive) {
   ASSERT_TRUE(pair.ends[1]->receive(kGroup, kStream, target.all(), 0, 1));
   ASSERT_TRUE(pair.run_until_completions(0, 1));
   EXPECT_EQ(target.bytes, pattern(100, 3));
+}
+
+// Both ends count the same, however the message is cut; a difference would use the grant up in time.
+TEST(Session, TheGrantIsWholeAgainAfterEveryMessage) {
+  SessionConfig config;
+  config.limits.eager_bytes = 40 << 10;
+  Pair pair(1, config);
+  ASSERT_TRUE(pair.run([&] { return pair.all_up(); }));
+  Buffer source(pattern(32 << 10, 3)), target(32 << 10);
+  for (int i = 0; i < 200; ++i) {
+    const std::uint64_t before = pair.telemetry[0].counters.chunks_sent;
+    ASSERT_TRUE(pair.ends[0]->send(kGroup, kStream, source.all(), 0, 1));
+    ASSERT_TRUE(pair.run([&] { return pair.telemetry[0].counters.chunks_sent > before; }, 10ms)) << i;
+    ASSERT_TRUE(pair.ends[1]->receive(kGroup, kStream, target.all(), 0, 1));
+    pair.completions[0].clear(), pair.completions[1].clear();
+    ASSERT_TRUE(pair.run_until_completions(0, 1)) << i;
+    pair.run([] { return false; }, 2ms);  // for the receipt
+  }
 }
 
 TEST(Session, EagerBytesStayWithinTheGrant) {
