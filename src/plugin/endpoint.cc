@@ -16,6 +16,10 @@ constexpr std::size_t kQueueReserve = 4096;
 // Receives that NCCL posts for its small messages (protocol LL) hold as much. Up to this a message needs no credit, so that credit for
 // such a receive does not have to leave at once, and mostly never leaves.
 constexpr std::size_t kSmallBytes = std::size_t{64} << 10;
+// Messages up to this leave without credit: NCCL posts the receives of an operation when the one before it is over, and asking for each
+// would cost a round trip.
+constexpr std::size_t kEagerBytes = std::size_t{256} << 10;
+constexpr std::size_t kGrantBytes = std::size_t{8} << 20;  // from one process at most
 
 }  // namespace
 
@@ -23,6 +27,8 @@ Result<std::unique_ptr<Endpoint>> Endpoint::create(const Settings& settings, Log
   ProcessOptions options;
   options.log = &log;
   options.copy_bytes_max = kSmallBytes;
+  options.eager_message_max = kEagerBytes;
+  options.eager_bytes = kGrantBytes;
   auto process = Process::create(settings, options);
   if (!process) return std::unexpected(process.error());
   return std::unique_ptr<Endpoint>(new Endpoint(log, std::move(*process)));

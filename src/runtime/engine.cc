@@ -50,8 +50,9 @@ struct Engine::Impl final : HealthNoticeSender {
   std::deque<WaitingLink> probes;  // answered; the other end closes first, so that it is sure to hear the answer
   Stage stage = Stage::kRunning;
   Instant last_step{};
-  bool stirred = true;                  // there is something for the chores
-  Instant next_chores{};                // … or will be then
+  bool stirred = true;    // there is something for the chores
+  Instant next_chores{};  // … or will be then
+  Instant last_chores{};
   Instant provider_next{};              // when links may have something without being told
   std::vector<Completion> completions;  // of the session at hand
   const std::vector<Verdict> no_verdicts;
@@ -305,6 +306,7 @@ struct Engine::Impl final : HealthNoticeSender {
   void do_chores(Instant now) {
     Turn turn;
     stirred = false;
+    last_chores = now;
     if (judge) {
       excuse_ended();
       turn.merge(judge->step(now));
@@ -462,9 +464,13 @@ Turn Engine::step(Instant now) {
     turn.moved |= impl_->accept_links(now);
     turn.moved |= impl_->take_nic_events(now);
   }
-  if (impl_->judge) turn.merge(impl_->step_sessions(now, came));
-  turn.merge(impl_->step_tasks(now));
-  if (impl_->stirred) impl_->do_chores(now);
+  Turn messages;
+  if (impl_->judge) messages.merge(impl_->step_sessions(now, came));
+  messages.merge(impl_->step_tasks(now));
+  turn.merge(messages);
+  // Who waits for a message hears of it first; chores have the next turn, in which mostly nothing comes.
+  const bool first = messages.moved && now < impl_->last_chores + EngineLimits::kChoresWait;
+  if (impl_->stirred && !first) impl_->do_chores(now);
   turn.merge({impl_->stirred, impl_->next_chores});
   return turn;
 }

@@ -43,6 +43,7 @@ struct EngineLimits {
   static constexpr Duration kEarlyLinkTime = 2s;
   static constexpr std::size_t kProbeLinksMax = 64;  // answered probes whose other end has not closed yet
   static constexpr Duration kProbeLinkTime = 1s;
+  static constexpr Duration kChoresWait = 50us;  // behind messages that come one after the other
 };
 
 // Something that lives on sessions and is driven with them: a communicator. Its group's completions come to it.

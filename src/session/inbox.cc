@@ -8,7 +8,9 @@ namespace r2ccl {
 
 namespace {
 
-constexpr std::size_t kStreamsMax = 65536;  // that a peer may name
+constexpr std::size_t kStreamsMax = 65536;    // that a peer may name
+constexpr std::size_t kSmallRoom = 8 * 1024;  // not kept
+constexpr std::size_t kSpareMax = 16;
 
 }  // namespace
 
@@ -32,7 +34,7 @@ Result<std::uint64_t> Inbox::receive(StreamKey key, MemoryRef memory, std::uint6
   } else {
     message.tag = tag;
     new_credits_.push_back({key.group, key.stream, sequence, memory.length, tag});
-    credit_urgent_ |= memory.length > limits_.copy_bytes_max;
+    credit_urgent_ |= memory.length > limits_.eager_message_max;
   }
   return sequence;
 }
@@ -75,16 +77,25 @@ bool Inbox::begin(Message& message, const DataBody& body) {
   const bool eager = (body.flags & DataBody::kEager) != 0;
   const bool oversize = (body.flags & DataBody::kOversize) != 0;
   if (!message.posted && !eager) return false;
-  if (eager && body.total > limits_.copy_bytes_max) return false;
+  if (eager && body.total > limits_.eager_message_max) return false;
   if (message.posted && body.total > message.memory.length && !eager && !oversize) return false;
   message.begun = true;
   message.total = body.total;
   message.tag = body.tag;
   message.oversize = oversize || (message.posted && body.total > message.memory.length);
   if (eager && (!message.posted || message.oversize)) {
-    message.eager = std::make_unique<OwnedRegion>(body.total);
+    message.eager = room_for(body.total);
   }
   return true;
+}
+
+// Larger ones are used again and again: memory fresh from the system costs more than the copy.
+std::unique_ptr<OwnedRegion> Inbox::room_for(std::uint64_t bytes) {
+  if (bytes <= kSmallRoom) return std::make_unique<OwnedRegion>(bytes);
+  if (spare_.empty()) return std::make_unique<OwnedRegion>(limits_.eager_message_max);
+  auto room = std::move(spare_.back());
+  spare_.pop_back();
+  return room;
 }
 
 Inbox::Place Inbox::place(const DataBody& body, std::uint32_t payload_bytes) {
@@ -125,7 +136,9 @@ bool Inbox::on_chunk(const DataBody& body, std::uint32_t payload_bytes) {
     message->eager_charged += eager_charge(payload_bytes);
     eager_held_ += eager_charge(payload_bytes);
   }
-  if (body.total > limits_.copy_bytes_max) urgent_ = true;
+  unreceipted_bytes_ += payload_bytes;
+  urgent_ |= body.total > limits_.copy_bytes_max && (message->received >= message->total || message->oversize);
+  urgent_ |= unreceipted_bytes_ >= limits_.receipt_bytes;
   finish_if_whole(key, found->second, body.sequence);
   return true;
 }
@@ -141,10 +154,12 @@ void Inbox::finish_if_whole(StreamKey key, Stream& stream, std::uint64_t sequenc
                                               message.total, message.memory.length));
     length = 0;
   } else if (message.eager && message.total != 0) {
-    message.memory.region->write(message.memory.offset, message.eager->bytes());
+    message.memory.region->write(message.memory.offset, message.eager->bytes().first(message.total));
   }
   message.delivered = true;
   release_eager(std::exchange(message.eager_charged, 0));
+  if (message.eager && message.total > kSmallRoom && spare_.size() < kSpareMax)
+    spare_.push_back(std::move(message.eager));
   message.eager.reset();
   done_.push_back({message.token, key.group, key.stream, sequence, message.tag, length, std::move(status)});
   while (!stream.messages.empty() && stream.messages.front().delivered) {

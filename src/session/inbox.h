@@ -69,7 +69,7 @@ class Inbox final {
   // Chunks that came in since the last receipt, and whether a sender waits for one of them.
   std::size_t unreceipted() const { return unreceipted_; }
   bool receipt_urgent() const { return urgent_; }
-  void on_receipt_sent() { unreceipted_ = 0, urgent_ = false; }
+  void on_receipt_sent() { unreceipted_ = unreceipted_bytes_ = 0, urgent_ = false; }
 
  private:
   struct Message {
@@ -93,6 +93,7 @@ class Inbox final {
 
   Message* message_for(Stream& stream, std::uint64_t sequence);
   bool begin(Message& message, const DataBody& body);
+  std::unique_ptr<OwnedRegion> room_for(std::uint64_t bytes);
   void finish_if_whole(StreamKey key, Stream& stream, std::uint64_t sequence);
   void release_eager(std::uint64_t bytes);
 
@@ -108,7 +109,9 @@ class Inbox final {
   std::uint64_t eager_released_ = 0;
   std::uint64_t eager_held_ = 0;
   std::size_t unreceipted_ = 0;
+  std::uint64_t unreceipted_bytes_ = 0;
   bool urgent_ = false;
+  std::vector<std::unique_ptr<OwnedRegion>> spare_;  // of eager_message_max each
   std::vector<Completion> done_;
 };
 

@@ -15,7 +15,8 @@ struct SessionLimits {
 
   std::size_t copy_bytes_max = 32 * 1024;             // messages up to this are copied and complete locally
   std::size_t replay_buffer_bytes = 4 * 1024 * 1024;  // for those copies; full: they wait for their receipt like others
-  std::size_t eager_bytes = 1024 * 1024;              // granted to the peer: small messages without a posted receive
+  std::size_t eager_message_max = 32 * 1024;          // messages up to this leave without a posted receive,
+  std::size_t eager_bytes = 1024 * 1024;              // while what was granted to their sender suffices
   std::size_t chunk_window = 1024;                    // chunks sent and not in the cumulative receipt
   std::size_t stream_operations_max = 1024;           // pending sends (or receives) per stream
   std::size_t path_in_flight_min = 128 * 1024;
@@ -32,7 +33,8 @@ struct SessionLimits {
   int refusals_max = 3;             // in a row on every path, and control gone: the process is dead
   Duration state_delay = 200us;     // of receipts and credit for small messages, to ride on data or become needless
   std::size_t receipt_chunks = 16;  // or after that many
-  int corrupt_payloads_max = 3;     // in corrupt_window: probation
+  std::size_t receipt_bytes = 256 * 1024;  // or so much; the end of a message that was not copied is told at once
+  int corrupt_payloads_max = 3;            // in corrupt_window: probation
   Duration corrupt_window = 10s;
   Duration bye_timeout = 1s;
   Duration open_timeout = 1s;           // from connecting or accepting to the settled epoch

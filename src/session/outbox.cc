@@ -14,7 +14,7 @@ constexpr std::size_t kSpareBuffersMax = 64;
 // A message is not cut finer than this to reach more paths, nor than a small part of the time that a chunk may take.
 constexpr std::uint64_t kChunkBytesMin = 8 * 1024;
 constexpr std::uint64_t kFinest = 32;
-constexpr std::uint64_t kEagerChunkBytes = 32 * 1024;  // at most; the receiver copies them
+constexpr std::uint64_t kFinestMost = 32 * 1024;
 
 }  // namespace
 
@@ -210,7 +210,7 @@ bool Outbox::may_send(StreamKey key, Stream& stream) {
   if (index >= stream.messages.size() || !groups_.at(key.group)) return false;
   const Message& message = stream.messages[index];
   if (message.started || stream.credits.contains(stream.next_cut)) return true;
-  if (message.memory.length > limits_.copy_bytes_max) return false;
+  if (message.memory.length > limits_.eager_message_max) return false;
   const std::uint64_t least = std::min<std::uint64_t>(limits_.chunk_bytes, kChunkBytesMin);
   const bool fits = eager_used_ - eager_released_ + eager_cost(message.memory.length, least) <= eager_granted_;
   stream.eager_waiting = !fits;
@@ -269,8 +269,8 @@ void Outbox::start(Stream& stream, Message& message) {
   }
   const bool eager = (message.flags & DataBody::kEager) != 0;
   const auto pages = [](std::uint64_t bytes) { return bytes & ~4095ull; };
-  const std::uint64_t least = std::clamp<std::uint64_t>(pages(chunk_max_ / kFinest), kChunkBytesMin, kEagerChunkBytes);
-  const std::uint64_t most = std::max(least, eager ? kEagerChunkBytes : chunk_max_);
+  const std::uint64_t least = std::clamp<std::uint64_t>(pages(chunk_max_ / kFinest), kChunkBytesMin, kFinestMost);
+  const std::uint64_t most = std::max(least, chunk_max_);
   const std::uint64_t even = pages((length + paths_ - 1) / paths_ + 4095);
   message.chunk_bytes =
       static_cast<std::uint32_t>(std::min<std::uint64_t>(limits_.chunk_bytes, std::clamp(even, least, most)));

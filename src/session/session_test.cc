@@ -214,6 +214,24 @@ TEST(Session, TheGrantIsWholeAgainAfterEveryMessage) {
   }
 }
 
+TEST(Session, LargerEagerMessagesAreNotCopiedAndWaitAtTheOtherEnd) {
+  SessionConfig config;
+  config.limits.eager_message_max = 200'000;
+  Pair pair(2, config);
+  ASSERT_TRUE(pair.run([&] { return pair.all_up(); }));
+  std::uint8_t seed = 1;
+  for (const std::size_t bytes : {100'000, 200'000, 50'000, 9'000, 150'000}) {  // their memory there is used again
+    Buffer source(pattern(bytes, seed)), target(bytes);
+    pair.completions[0].clear(), pair.completions[1].clear();
+    ASSERT_TRUE(pair.ends[0]->send(kGroup, kStream, source.all(), 0, 1));
+    ASSERT_TRUE(pair.run_until_completions(1, 0)) << bytes;
+    std::ranges::fill(source.bytes, std::byte{0});
+    ASSERT_TRUE(pair.ends[1]->receive(kGroup, kStream, target.all(), 0, 1));
+    ASSERT_TRUE(pair.run_until_completions(1, 1)) << bytes;
+    EXPECT_EQ(target.bytes, pattern(bytes, seed++)) << bytes;
+  }
+}
+
 TEST(Session, EagerBytesStayWithinTheGrant) {
   SessionConfig config = Pair::small_chunks();
   config.limits.eager_bytes = 4096;

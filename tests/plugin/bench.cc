@@ -9,6 +9,7 @@
 #include <unistd.h>
 
 #include <algorithm>
+#include <array>
 #include <cstdio>
 #include <cstdlib>
 #include <thread>
@@ -24,6 +25,7 @@ constexpr int kRounds = 2000;
 std::size_t rounds_of(std::size_t bytes) {
   return std::clamp<std::size_t>((std::size_t{512} << 20) / std::max<std::size_t>(bytes, 1), 32, 20000);
 }
+constexpr std::size_t kOperationSizes[] = {std::size_t{32} << 10, std::size_t{128} << 10, std::size_t{512} << 10};
 constexpr std::size_t kSizes[] = {std::size_t{64} << 10, std::size_t{512} << 10, std::size_t{4} << 20};
 
 void stream_out(Net& net, void* sender, std::size_t bytes) {
@@ -114,6 +116,79 @@ void ping(Net& net, void* sender, void* receiver, std::size_t bytes, bool first)
   std::fflush(stdout);
 }
 
+// One way, one message at a time on each of two connections, as NCCL does with one operation after the other.
+void operations(Net& net, std::array<void*, 2> ends, std::size_t bytes, bool sends) {
+  std::vector<std::uint8_t> data(bytes * 2, 1);
+  std::array<void*, 2> requests{};
+  std::array<std::size_t, 2> left;
+  const std::size_t rounds = rounds_of(bytes) / 4;
+  left.fill(rounds);
+  const Instant start = now();
+  while (left[0] + left[1] > 0) {
+    bool idle = true;
+    for (std::size_t i = 0; i < 2; ++i) {
+      if (requests[i] == nullptr && left[i] > 0) {
+        if (sends) expect_ok(net.send(ends[i], data.data() + i * bytes, bytes, 0, &requests[i]), "isend");
+        if (!sends) expect_ok(net.receive(ends[i], {{data.data() + i * bytes, bytes, 0}}, &requests[i]), "irecv");
+      }
+      if (requests[i] == nullptr) continue;
+      int done = 0;
+      expect_ok(net.test(requests[i], &done, nullptr), "test");
+      if (done == 0) continue;
+      requests[i] = nullptr;
+      --left[i];
+      idle = false;
+    }
+    if (idle) std::this_thread::yield();
+  }
+  if (sends) return;
+  const double micros = to_seconds(now() - start) * 1e6 / static_cast<double>(rounds);
+  std::printf("plugin  %8zu bytes  %6.1f us for two, one after the other\n", bytes, micros);
+  std::fflush(stdout);
+}
+
+// The same over bare sockets: a length, then the bytes.
+struct Socket {
+  int fd = -1;
+  std::size_t at = 0;  // of length and bytes
+
+  bool move(std::vector<char>& data, std::size_t bytes, bool sends) {
+    std::uint64_t length = bytes;
+    while (at < bytes + sizeof length) {
+      const bool head = at < sizeof length;
+      char* const from = head ? reinterpret_cast<char*>(&length) + at : data.data() + at - sizeof length;
+      const std::size_t count = head ? sizeof length - at : bytes + sizeof length - at;
+      const ssize_t moved = sends ? ::send(fd, from, count, MSG_DONTWAIT) : ::recv(fd, from, count, MSG_DONTWAIT);
+      if (moved <= 0) return false;
+      at += static_cast<std::size_t>(moved);
+    }
+    at = 0;
+    return true;
+  }
+};
+
+void bare_operations(std::array<Socket, 2> sockets, bool sends) {
+  for (const std::size_t bytes : kOperationSizes) {
+    std::vector<char> data(bytes);
+    const std::size_t rounds = rounds_of(bytes) / 4;
+    std::array<std::size_t, 2> left;
+    left.fill(rounds);
+    const Instant start = now();
+    while (left[0] + left[1] > 0) {
+      bool idle = true;
+      for (std::size_t i = 0; i < 2; ++i) {
+        if (left[i] == 0 || !sockets[i].move(data, bytes, sends)) continue;
+        --left[i];
+        idle = false;
+      }
+      if (idle) std::this_thread::yield();
+    }
+    const double micros = to_seconds(now() - start) * 1e6 / static_cast<double>(rounds);
+    if (!sends) std::printf("TCP     %8zu bytes  %6.1f us for two, one after the other\n", bytes, micros);
+    std::fflush(stdout);
+  }
+}
+
 void bare_tcp() {
   const int listener = ::socket(AF_INET, SOCK_STREAM, 0);
   sockaddr_in address{};
@@ -122,12 +197,19 @@ void bare_tcp() {
   socklen_t length = sizeof address;
   ::bind(listener, reinterpret_cast<sockaddr*>(&address), sizeof address);
   ::getsockname(listener, reinterpret_cast<sockaddr*>(&address), &length);
-  ::listen(listener, 1);
+  ::listen(listener, 3);
   constexpr std::size_t kAll = std::size_t{2} << 30, kPiece = std::size_t{512} << 10;
   std::vector<char> piece(kPiece);
   const pid_t child = ::fork();
   const int one = 1;
+  std::array<Socket, 2> sockets;
   if (child == 0) {
+    for (Socket& socket : sockets) {
+      socket.fd = ::socket(AF_INET, SOCK_STREAM, 0);
+      ::connect(socket.fd, reinterpret_cast<sockaddr*>(&address), sizeof address);
+      ::setsockopt(socket.fd, IPPROTO_TCP, TCP_NODELAY, &one, sizeof one);
+    }
+    bare_operations(sockets, true);
     const int fd = ::socket(AF_INET, SOCK_STREAM, 0);
     ::connect(fd, reinterpret_cast<sockaddr*>(&address), sizeof address);
     ::setsockopt(fd, IPPROTO_TCP, TCP_NODELAY, &one, sizeof one);
@@ -139,6 +221,8 @@ void bare_tcp() {
     }
     ::_exit(0);
   }
+  for (Socket& socket : sockets) socket.fd = ::accept(listener, nullptr, nullptr);
+  bare_operations(sockets, false);
   const int fd = ::accept(listener, nullptr, nullptr);
   ::setsockopt(fd, IPPROTO_TCP, TCP_NODELAY, &one, sizeof one);
   Instant start = now();
@@ -178,6 +262,11 @@ int main(int count, char** words) {
       }
       for (const std::size_t bytes : {std::size_t{8}, std::size_t{8192}, std::size_t{65536}})
         ping(net, sender, receiver, bytes, first);
+      std::array<void*, 2> both{first ? sender : receiver, first ? open_sender(net, line) : open_receiver(net, line)};
+      for (const std::size_t bytes : kOperationSizes) {
+        line.meet();
+        operations(net, both, bytes, first);
+      }
       for (const std::size_t bytes : kSizes) {
         line.meet();
         if (first) stream_out(net, sender, bytes);

@@ -81,6 +81,8 @@ Result<std::unique_ptr<Process>> Process::create(const Settings& settings, const
   EngineConfig config;
   config.session = session_config(settings);
   config.session.limits.copy_bytes_max = options.copy_bytes_max;
+  config.session.limits.eager_message_max = options.eager_message_max;
+  config.session.limits.eager_bytes = options.eager_bytes;
   config.server = server_of(settings);
   config.rank = options.rank;
   config.host = options.host.empty() ? host_name() : options.host;

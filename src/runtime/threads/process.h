@@ -34,8 +34,10 @@ struct ProcessOptions {
   std::string control_nic;      // name or address of a NIC for control alone; empty: the first data NIC carries it too
   bool progress_thread = true;  // false: only callers drive
   Log* log = nullptr;           // borrowed; null: stderr or the file that the settings name
-  // Messages up to this need no receive and complete when they are copied. The same in all processes of a job.
+  // The same in all processes of a job; see SessionLimits.
   std::size_t copy_bytes_max = SessionLimits{}.copy_bytes_max;
+  std::size_t eager_message_max = SessionLimits{}.eager_message_max;
+  std::size_t eager_bytes = SessionLimits{}.eager_bytes;
 };
 
 class Process final {

@@ -46,6 +46,9 @@ SessionConfig draw_session(SimRandom& random, Fabric fabric, const Rules& rules)
   limits.chunk_bytes = random.log_uniform(512, 8192);
   limits.peer_timeout = kPeerTimeout;
   limits.copy_bytes_max = random.chance(0.3) ? 0 : random.between(64, 2048);
+  limits.eager_message_max = std::max(limits.copy_bytes_max, random.chance(0.5) ? random.between(64, 32768) : 0);
+  // Landings are watched in the application's memory alone; in a session's own a late one would only be a crash.
+  if (!rules.redirect_landing) limits.eager_message_max = 0;
   limits.replay_buffer_bytes = random.chance(0.3) ? 4096 : 64 * 1024;
   limits.eager_bytes = random.between(4096, 64 * 1024);
   limits.chunk_window = random.chance(0.3) ? random.between(4, 16) : 256;

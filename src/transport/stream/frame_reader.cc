@@ -68,7 +68,9 @@ void FrameReader::make_room() {
 
 Io FrameReader::fill(Stream& stream) {
   make_room();
-  const ReadPart part{staging_.data() + end_, kStagingBytes - end_};
+  // Behind a large payload another one is likely, and what is staged of it is copied twice.
+  const bool head_only = end_ == 0 && frame_.payload_bytes >= kLargePayload;
+  const ReadPart part{staging_.data() + end_, head_only ? kShortTail : kStagingBytes - end_};
   const Io io = stream.read({&part, 1});
   end_ += io.bytes;
   return io;
