@@ -114,13 +114,23 @@ struct Engine::Impl final : HealthNoticeSender {
       turn.merge(session->step(now));
       for (const Observation& seen : session->take_observations()) {
         stirred = true;
-        if (session->state() == SessionState::kActive) judge->on_observation(peer, seen, now);
+        if (session->state() != SessionState::kActive) continue;
+        judge->on_observation(peer, seen, now);
+        doubt(seen, *session, now);
       }
       for (const Session::Word& word : session->take_words()) {
         on_word(peer, static_cast<NoticeKind>(word.kind), word.bytes, now);
       }
     }
     return turn;
+  }
+
+  void doubt(const Observation& seen, const Session& by, Instant now) {
+    for (const NicName& end : {seen.here, seen.there}) {
+      if (end.server != self.server) continue;
+      for (auto& [peer, session] : sessions)
+        if (session.get() != &by) session->doubt(end.nic, now);
+    }
   }
 
   void on_word(ProcessId from, NoticeKind kind, ByteView bytes, Instant now) {

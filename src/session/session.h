@@ -102,6 +102,8 @@ class Session final : private FrameSink {
   void on_control_gone();                       // the peer's control connection ended without a farewell
   void on_control_back();
   void on_nic_event(const NicEvent& event, Instant now);
+  // Another session lost a path of this NIC: a path that nobody uses says something now, so that its silence is noticed as soon.
+  void doubt(NicId nic, Instant now);
 
   // ---- word to the other process ----
   // Best effort, over a path that is alive, for what the control network may not be able to carry. False: there is none.

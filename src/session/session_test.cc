@@ -297,6 +297,15 @@ TEST(Session, SilentPathIsHedgedThenFencedWhileOthersSpeak) {
   EXPECT_GE(pair.count(EventKind::kPathDown, 0), 1u);
 }
 
+TEST(Session, AnUnusedPathInDoubtIsFencedAsSoon) {
+  Pair pair(2);
+  ASSERT_TRUE(pair.run([&] { return pair.all_up(); }));
+  pair.run([] { return false; }, 100ms);
+  pair.net.silent.insert(kRail1);
+  pair.ends[0]->doubt({1}, pair.now);
+  EXPECT_TRUE(pair.run([&] { return pair.count(EventKind::kPathDown, 0) > 0; }, 250ms));
+}
+
 TEST(Session, AllPathsSilentIsNotAPathFault) {
   Pair pair(2);
   ASSERT_TRUE(pair.run([&] { return pair.all_up(); }));

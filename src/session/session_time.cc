@@ -91,6 +91,16 @@ void Session::send_heartbeat(Path& path) {
   if (now_ - path.last_posted >= every) post(path, FrameType::kHeartbeat, {});
 }
 
+// All of its paths, because only beside one that answers silence means something.
+void Session::doubt(NicId nic, Instant now) {
+  const bool used = std::ranges::any_of(paths_, [nic](const auto& path) { return path->link && path->here == nic; });
+  if (!used) return;
+  stirred_ = true;
+  now_ = now;
+  for (const auto& path : paths_)
+    if (path->link && now_ - path->last_posted >= config_.limits.probe) post(*path, FrameType::kHeartbeat, {});
+}
+
 // A drained path gets no new chunks; when nothing is under way at either end it is closed without loss.
 void Session::run_drain(Path& path) {
   if (path.in_flight_bytes != 0) return;

@@ -52,6 +52,7 @@ void NicFacts::merge(const NicFacts& other) {
   take(at, other.at, kEarlier);
   merge_times(troubles, other.troubles);
   merge_times(fences, other.fences);
+  merge_times(idle_fences, other.idle_fences);
   take(trusted, other.trusted, kLater);
   resent_bytes += other.resent_bytes;
   if (verdict.empty() || (other.blamed && !blamed)) verdict = other.verdict;
@@ -66,11 +67,14 @@ std::optional<double> NicFacts::noticed() const {
 
 std::optional<double> NicFacts::repaired() const {
   const auto begun = noticed();
+  if (!begun) return std::nullopt;
   std::optional<double> last;
-  for (auto fence = begun ? std::ranges::lower_bound(fences, *begun - kSkewMs) : fences.end(); fence != fences.end();
-       ++fence) {
-    if (*fence > last.value_or(*begun) + kTogetherMs) break;
-    last = std::max(*fence, *begun);
+  for (const auto* times : {&fences, &idle_fences}) {
+    for (auto fence = std::ranges::lower_bound(*times, *begun - kSkewMs); fence != times->end(); ++fence) {
+      if (*fence > last.value_or(*begun) + kTogetherMs) break;
+      last = std::max(*fence, *begun);
+    }
+    if (last) break;
   }
   return last;
 }
@@ -110,10 +114,12 @@ void FaultWatch::on_event(const Event& event) {
   const std::vector<NicName> ends{{server_, low ? event.path.low : event.path.high},
                                   {peer->second, low ? event.path.high : event.path.low}};
   if (event.kind == EventKind::kPathSuspect || event.kind == EventKind::kPathDown) troubled_ = ends;
+  if (event.kind == EventKind::kPathDown && event.bytes > 0) loaded_.insert({event.peer, event.path});
+  const bool loaded = event.kind == EventKind::kFenceReceived && loaded_.erase({event.peer, event.path}) > 0;
   for (const NicName& nic : ends) {
     NicFacts& facts = facts_[nic];
     if (event.kind == EventKind::kFenceReceived) {
-      add(facts.fences, now);
+      add(loaded ? facts.fences : facts.idle_fences, now);
     } else if (event.kind == EventKind::kPathTrusted) {
       if (!facts.troubles.empty()) take(facts.trusted, now, kLater);
     } else {
@@ -145,6 +151,7 @@ std::string facts_text(const FactsByNic& facts) {
                     {"at", number(one.at)},
                     {"troubles", one.troubles},
                     {"fences", one.fences},
+                    {"idle_fences", one.idle_fences},
                     {"trusted", number(one.trusted)},
                     {"resent", one.resent_bytes},
                     {"verdict", one.verdict},
@@ -162,6 +169,7 @@ FactsByNic facts_from(const std::string& text) {
     facts[nic] = {.at = number_at(object, "at"),
                   .troubles = object.at("troubles"),
                   .fences = object.at("fences"),
+                  .idle_fences = object.at("idle_fences"),
                   .trusted = number_at(object, "trusted"),
                   .resent_bytes = object.at("resent"),
                   .verdict = object.at("verdict"),

@@ -7,6 +7,7 @@
 #include <cstdint>
 #include <map>
 #include <optional>
+#include <set>
 #include <string>
 #include <vector>
 
@@ -22,17 +23,18 @@ namespace r2ccl::tools {
 struct NicFacts {
   static constexpr std::size_t kTimesMax = 256;
 
-  std::optional<double> at;        // the fault was injected here
-  std::vector<double> troubles;    // a path of it became suspect or went down
-  std::vector<double> fences;      // a path of it was fenced at both ends; what it carried is sent again at that moment
-  std::optional<double> trusted;   // a path of it was trusted again after trouble, last
-  std::uint64_t resent_bytes = 0;  // second copies while this was the last NIC in trouble
-  std::string verdict;             // of the verdicts that name it the last, as to_text(Blame)
-  bool blamed = false;             // by one of them as the culprit
+  std::optional<double> at;      // the fault was injected here
+  std::vector<double> troubles;  // a path of it became suspect or went down
+  std::vector<double> fences;    // a path of it was fenced at both ends; what it carried is sent again at that moment
+  std::vector<double> idle_fences;  // the same of paths that carried nothing
+  std::optional<double> trusted;    // a path of it was trusted again after trouble, last
+  std::uint64_t resent_bytes = 0;   // second copies while this was the last NIC in trouble
+  std::string verdict;              // of the verdicts that name it the last, as to_text(Blame)
+  bool blamed = false;              // by one of them as the culprit
 
   void merge(const NicFacts& other);
-  // The first trouble that the fault can have made, and the last of the fences that follow it closely. Trouble from before the fault
-  // is another story.
+  // The first trouble that the fault can have made, and the last of the fences that follow it closely, of paths that carried something
+  // if any did. Trouble from before the fault is another story.
   std::optional<double> noticed() const;
   std::optional<double> repaired() const;
   std::optional<double> returned() const;
@@ -54,7 +56,8 @@ class FaultWatch final : public EventListener {
   const Instant start_;
   std::map<ProcessId, ServerId> servers_;
   FactsByNic facts_;
-  std::vector<NicName> troubled_;  // both ends of the path that was last in trouble
+  std::set<std::pair<ProcessId, PathId>> loaded_;  // paths that went down with something under way from here
+  std::vector<NicName> troubled_;                  // both ends of the path that was last in trouble
 };
 
 // One line of text each way, for sending facts to other ranks. Malformed text gives nothing.

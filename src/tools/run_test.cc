@@ -151,11 +151,15 @@ TEST(PerfFaults, AFaultIsToldFromItsEvents) {
   Event injected = event(EventKind::kFaultInjected, 1100);
   injected.extra = 1;
   watch.on_event(injected);
-  watch.on_event(event(EventKind::kPathDown, 1104, 1, 1));
+  Event down = event(EventKind::kPathDown, 1104, 1, 1);
+  down.bytes = 5000;
+  watch.on_event(down);
   Event replayed = event(EventKind::kChunkReplayed, 1106);
   replayed.bytes = 5000;
   watch.on_event(replayed);
   watch.on_event(event(EventKind::kFenceReceived, 1106, 1, 1));
+  watch.on_event(event(EventKind::kPathDown, 1200, 1, 1));
+  watch.on_event(event(EventKind::kFenceReceived, 1300, 1, 1));  // carried nothing: nobody waited for it
   watch.on_event(event(EventKind::kPathTrusted, 1900, 1, 1));
   watch.on_event(event(EventKind::kPathTrusted, 1901, 0, 0));  // never in trouble
   const std::vector<FaultSpec> specs = parse_faults("at=100ms server=0 nic=1 kind=cable").value();
@@ -193,6 +197,7 @@ TEST(PerfFaults, WhatRanksSawIsPutTogether) {
   EXPECT_EQ(here.returned(), 3000);
   EXPECT_EQ(here.resent_bytes, 3u);
   EXPECT_EQ(here.verdict, "NIC");
+  EXPECT_EQ((NicFacts{.at = 500, .troubles = {507}, .idle_fences = {530}}.repaired()), 530) << "nothing was under way";
   NicFacts early{.at = 500, .troubles = {495}};
   EXPECT_EQ(early.noticed(), 500) << "ranks do not start at the very same moment";
   EXPECT_EQ(early.repaired(), std::nullopt);
