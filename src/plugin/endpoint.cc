@@ -13,11 +13,10 @@ namespace {
 constexpr Duration kRefusedMax = 5s;                 // the root refuses us: given up
 constexpr std::uint32_t kReceiver = 0, kSender = 1;  // ranks at the rendezvous
 constexpr std::size_t kQueueReserve = 4096;
-// Receives that NCCL posts for its small messages (protocol LL) hold as much. Up to this a message needs no credit, so that credit for
-// such a receive does not have to leave at once, and mostly never leaves.
+// Messages up to this are over when they are copied.
 constexpr std::size_t kSmallBytes = std::size_t{64} << 10;
-// Messages up to this leave without credit: NCCL posts the receives of an operation when the one before it is over, and asking for each
-// would cost a round trip.
+// Messages up to this leave without credit, and credit for such a receive mostly never leaves: NCCL posts the receives of an operation
+// when the one before it is over, and asking for each would cost a round trip.
 constexpr std::size_t kEagerBytes = std::size_t{256} << 10;
 constexpr std::size_t kGrantBytes = std::size_t{8} << 20;  // from one process at most
 

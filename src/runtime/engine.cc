@@ -125,6 +125,7 @@ struct Engine::Impl final : HealthNoticeSender {
     return turn;
   }
 
+  // A NIC here lost a path of one session: the others ask on theirs before they need them.
   void doubt(const Observation& seen, const Session& by, Instant now) {
     for (const NicName& end : {seen.here, seen.there}) {
       if (end.server != self.server) continue;

@@ -8,8 +8,7 @@ namespace r2ccl {
 
 namespace {
 
-constexpr std::size_t kStreamsMax = 65536;    // that a peer may name
-constexpr std::size_t kSmallRoom = 8 * 1024;  // not kept
+constexpr std::size_t kStreamsMax = 65536;  // that a peer may name
 constexpr std::size_t kSpareMax = 16;
 
 }  // namespace
@@ -89,9 +88,8 @@ bool Inbox::begin(Message& message, const DataBody& body) {
   return true;
 }
 
-// Larger ones are used again and again: memory fresh from the system costs more than the copy.
 std::unique_ptr<OwnedRegion> Inbox::room_for(std::uint64_t bytes) {
-  if (bytes <= kSmallRoom) return std::make_unique<OwnedRegion>(bytes);
+  if (!reuses_room(bytes)) return std::make_unique<OwnedRegion>(bytes);
   if (spare_.empty()) return std::make_unique<OwnedRegion>(limits_.eager_message_max);
   auto room = std::move(spare_.back());
   spare_.pop_back();
@@ -158,7 +156,7 @@ void Inbox::finish_if_whole(StreamKey key, Stream& stream, std::uint64_t sequenc
   }
   message.delivered = true;
   release_eager(std::exchange(message.eager_charged, 0));
-  if (message.eager && message.total > kSmallRoom && spare_.size() < kSpareMax)
+  if (message.eager && reuses_room(message.total) && spare_.size() < kSpareMax)
     spare_.push_back(std::move(message.eager));
   message.eager.reset();
   done_.push_back({message.token, key.group, key.stream, sequence, message.tag, length, std::move(status)});

@@ -10,6 +10,7 @@
 
 #include <algorithm>
 #include <array>
+#include <cerrno>
 #include <cstdio>
 #include <cstdlib>
 #include <thread>
@@ -159,7 +160,8 @@ struct Socket {
       char* const from = head ? reinterpret_cast<char*>(&length) + at : data.data() + at - sizeof length;
       const std::size_t count = head ? sizeof length - at : bytes + sizeof length - at;
       const ssize_t moved = sends ? ::send(fd, from, count, MSG_DONTWAIT) : ::recv(fd, from, count, MSG_DONTWAIT);
-      if (moved <= 0) return false;
+      if (moved < 0 && errno == EAGAIN) return false;
+      expect(moved > 0, "the other end of a bare socket is gone");
       at += static_cast<std::size_t>(moved);
     }
     at = 0;
@@ -262,11 +264,12 @@ int main(int count, char** words) {
       }
       for (const std::size_t bytes : {std::size_t{8}, std::size_t{8192}, std::size_t{65536}})
         ping(net, sender, receiver, bytes, first);
-      std::array<void*, 2> both{first ? sender : receiver, first ? open_sender(net, line) : open_receiver(net, line)};
+      void* const second = first ? open_sender(net, line) : open_receiver(net, line);
       for (const std::size_t bytes : kOperationSizes) {
         line.meet();
-        operations(net, both, bytes, first);
+        operations(net, {first ? sender : receiver, second}, bytes, first);
       }
+      expect_ok(first ? net.close_send(second) : net.close_receive(second), "close");
       for (const std::size_t bytes : kSizes) {
         line.meet();
         if (first) stream_out(net, sender, bytes);
