@@ -1,6 +1,6 @@
 #pragma once
-// The same loop for everybody: float sum AllReduce in place, sizes doubling by four, back to back; rank 0 prints one line a size,
-// "bytes microseconds", the best of some rounds' mean: a few rounds, and for small messages so many that a tenth of a second is
+// The same loop for everybody: float sum AllReduce in place, sizes by fours and the last, back to back; rank 0 prints one line a size,
+// "bytes microseconds", the best of some rounds' mean: a few rounds, and for small messages so many that 0.4 s are
 // measured, because connections need a while to get into step. ROUNDS in the environment: so many instead.
 
 #include <algorithm>
@@ -13,7 +13,7 @@
 
 namespace peers {
 
-constexpr std::chrono::milliseconds kLeast{100};
+constexpr std::chrono::milliseconds kLeast{400};
 
 struct Sizes {
   std::size_t first = 8;
@@ -31,7 +31,7 @@ inline Sizes sizes_of(int argc, char** argv) {
 inline void measure(const Sizes& sizes, int rank, const std::function<void(float*, std::size_t)>& all_reduce) {
   using Clock = std::chrono::steady_clock;
   std::vector<float> data(sizes.last / sizeof(float), 0.0F);
-  for (std::size_t bytes = sizes.first; bytes <= sizes.last; bytes *= 4) {
+  for (std::size_t bytes = sizes.first; bytes <= sizes.last; bytes = bytes < sizes.last ? std::min(4 * bytes, sizes.last) : bytes + 1) {
     const std::size_t count = bytes / sizeof(float);
     const int per_round = static_cast<int>(std::clamp<std::size_t>((16 << 20) / bytes, 2, 200));
     const char* const set = std::getenv("ROUNDS");

@@ -117,6 +117,22 @@ TEST(Rings, AnyNumberOfSegmentsIsProven) {
   }
 }
 
+// What is on its way between few members is bounded, however much data there are.
+TEST(Rings, AFewMembersNeedNoMoreMemoryForMoreData) {
+  for (const std::uint32_t p : {2U, 4U, 8U, 16U}) {
+    for (const std::uint32_t m : {1U, 4U}) {
+      SCOPED_TRACE(testing::Message() << p << " servers, " << m << " NICs");
+      const auto scratch = [&](std::uint64_t bytes) {
+        const Result<Plan> plan = plan_server_ring(all_reduce(bytes), healthy(p, 1, m), {});
+        expect_proven(plan);
+        return scratch_bytes(plan->schedule(), bytes);
+      };
+      EXPECT_LE(scratch(kBytes), std::uint64_t{64} << 20);
+      EXPECT_LE(scratch(4 * kBytes), std::uint64_t{64} << 20);
+    }
+  }
+}
+
 TEST(Rings, EveryRailOfTheFlatRingEntersAServerAtItsOwnGpu) {
   const Cluster cluster = healthy(2, 4, 4);
   const Result<Plan> plan = plan_ring(all_reduce(), cluster, {});

@@ -1,6 +1,10 @@
 // The ring: reduce-scatter then all-gather around all members, 2 (p - 1) steps, in every rail at once. Each rail carries its own
 // part of the data, cut into one piece per member; pieces are cut into a few segments so that the next is on the wire while one
 // is added.
+//
+// Few members make a wave of it where that takes no longer: a segment of every piece starts, while the segment before makes its second
+// step, and so on. What is under way is then a few segments, however large the data are; with the steps one after another it would be
+// whole pieces.
 
 #include "planner/algorithm/ring.h"
 
@@ -9,6 +13,7 @@
 #include <algorithm>
 #include <cmath>
 #include <numeric>
+#include <utility>
 
 #include "base/assert.h"
 #include "planner/algorithm/algorithm.h"
@@ -19,6 +24,12 @@ namespace {
 
 constexpr std::uint32_t kFewestSegments = 4;
 constexpr std::uint32_t kMostSegments = 64;
+// A wave lists its steps one by one. Of many members pieces are small and few are under way at once, anyhow.
+constexpr std::uint32_t kWaveMembersMost = 16;
+constexpr std::uint32_t kWaveSegmentsMost = 1024;
+constexpr double kWaveWorth = 1.01;         // times as long as the steps one after another: what it may cost
+constexpr double kWaveBytes = 32 << 20;     // under way to a member, of all its rings,
+constexpr double kWaveMessage = 256 << 10;  // but messages need not be smaller than this for it
 // Steps of ring_steps().
 constexpr std::uint32_t kSumStep = 2;
 constexpr std::uint32_t kForwardStep = 3;
@@ -46,14 +57,81 @@ std::vector<std::uint32_t> flat_order(const Cluster& cluster, std::uint32_t rail
   return order;
 }
 
-std::vector<Lane> rings_of(std::uint32_t rank, const RingSet& rings, std::uint32_t segments) {
+Lane wave_lane(const RingPlace& place, std::uint32_t segments, std::int32_t rail) {
+  const std::uint32_t last = 2 * place.members - 2;
+  Lane lane = ring_lane(place, 1, rail);
+  const std::vector<Step> kinds = std::exchange(lane.steps, {});
+  for (std::uint32_t o = 0; o <= last; ++o) {
+    const auto kind =
+        std::ranges::find_if(kinds, [o](const Step& step) { return step.outer_begin <= o && o < step.outer_end; });
+    Step step = during(o, o + segments, *kind);
+    step.span = fixed(kind->span.at(o, 0));
+    step.segment = outer_plus(-static_cast<std::int32_t>(o));
+    lane.steps.push_back(std::move(step));
+  }
+  lane.outer = segments + last;
+  return lane;
+}
+
+// A round sends and receives one message of every step, or of every segment if they are fewer; twice as many cover the receipts' way back too.
+constexpr std::uint32_t wave_slots_most(std::uint32_t members) {
+  return 4 * members;
+}
+std::uint32_t wave_slots(std::uint32_t members, std::uint32_t segments) {
+  return std::min(wave_slots_most(members), ring_slots(segments));
+}
+
+// Round t has the steps o with 0 <= t - o < segments; none is shorter than the latency of one message, but for the first of several, which
+// waits for nobody.
+double wave_seconds(const RingLoad& load, std::uint32_t segments, const Cluster& cluster) {
+  const double message_s = load.piece_bytes / segments / load.rate + cluster.port_cost_s;
+  const std::uint32_t steps = 2 * load.members - 2;
+  const std::uint32_t most = std::min(steps, segments);  // messages of a full round
+  const auto round_s = [&](std::uint32_t messages) {
+    return std::max(message_s * messages, message_s + cluster.alpha_s);
+  };
+  double seconds = (steps + segments + 1 - 2 * most) * round_s(most) - (segments > 1 ? cluster.alpha_s : 0);
+  for (std::uint32_t messages = 1; messages < most; ++messages) seconds += 2 * round_s(messages);
+  return seconds;
+}
+
+// How rings are cut and in which order they run.
+struct RingShape {
+  bool wave = false;
+  std::uint32_t segments = 1;
+  double seconds = 0;
+};
+
+RingShape steps_in_turn(const RingLoad& load, const Cluster& cluster, const Tuning& tuning) {
+  const auto seconds = [&](std::uint32_t segments) { return ring_seconds(load, segments, cluster); };
+  const std::uint32_t segments = choose_ring_segments(load.piece_bytes, cluster, tuning, seconds);
+  return {false, segments, seconds(segments)};
+}
+
+RingShape wave_of(const RingLoad& load, std::uint32_t rings, const Cluster& cluster, const Tuning& tuning) {
+  const auto seconds = [&](std::uint32_t segments) { return wave_seconds(load, segments, cluster); };
+  std::uint32_t segments = choose_ring_segments(load.piece_bytes, cluster, tuning, seconds);
+  const double message_most = std::max(kWaveBytes / wave_slots_most(load.members) / rings, kWaveMessage);
+  while (!tuning.segments && segments < kWaveSegmentsMost && load.piece_bytes / segments > message_most) segments *= 2;
+  return {true, segments, seconds(segments)};
+}
+
+RingShape choose_shape(const RingLoad& load, std::uint32_t rings, const Cluster& cluster, const Tuning& tuning) {
+  const RingShape in_turn = steps_in_turn(load, cluster, tuning);
+  if (load.members > kWaveMembersMost) return in_turn;
+  const RingShape wave = wave_of(load, rings, cluster, tuning);
+  return wave.seconds <= kWaveWorth * in_turn.seconds ? wave : in_turn;
+}
+
+std::vector<Lane> rings_of(std::uint32_t rank, const RingSet& rings, const RingShape& shape) {
   std::vector<Lane> lanes;
   for (std::uint32_t k = 0; k < rings.orders.size(); ++k) {
     std::optional<RingPlace> place = place_in(rings.orders[k], rank);
     R2CCL_ASSERT(place.has_value(), "a ring over all ranks misses one");
     place->first_piece = k * place->members;
     place->channel = k;
-    lanes.push_back(ring_lane(*place, segments, rings.pinned ? static_cast<std::int32_t>(k) : kAnyRail));
+    const std::int32_t rail = rings.pinned ? static_cast<std::int32_t>(k) : kAnyRail;
+    lanes.push_back(shape.wave ? wave_lane(*place, shape.segments, rail) : ring_lane(*place, shape.segments, rail));
   }
   return lanes;
 }
@@ -151,12 +229,11 @@ void set_rings(Plan& plan, RingSet rings, RingLoad load, const Request& request,
   const auto count = static_cast<std::uint32_t>(rings.orders.size());
   load.members = p;
   load.piece_bytes = static_cast<double>(request.bytes) / count / p;
-  const auto seconds = [&](std::uint32_t segments) { return ring_seconds(load, segments, cluster); };
-  const std::uint32_t segments = choose_ring_segments(load.piece_bytes, cluster, tuning, seconds);
-  plan.frame.layout = Layout::equal(count * p, segments);
-  plan.frame.slots = ring_slots(segments);
-  plan.predicted_s = seconds(segments);
-  plan.lanes = [rings = std::move(rings), segments](std::uint32_t rank) { return rings_of(rank, rings, segments); };
+  const RingShape shape = choose_shape(load, count, cluster, tuning);
+  plan.frame.layout = Layout::equal(count * p, shape.segments);
+  plan.frame.slots = shape.wave ? wave_slots(p, shape.segments) : ring_slots(shape.segments);
+  plan.predicted_s = shape.seconds;
+  plan.lanes = [rings = std::move(rings), shape](std::uint32_t rank) { return rings_of(rank, rings, shape); };
 }
 
 Status needs_one_gpu(const Cluster& cluster, std::string_view algorithm) {
