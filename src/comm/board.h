@@ -27,7 +27,7 @@ class Board final {
 
   std::uint32_t ranks() const { return ranks_; }
   std::uint32_t rank() const { return rank_; }
-  // Of data in a slot. Two slots of each of a few ranks stay in the processors' caches.
+  // Of data in a slot.
   std::size_t slot_bytes() const { return stride(ranks_) - kHead; }
 
   std::uint64_t round() const { return round_; }  // that this rank posts next
@@ -63,7 +63,7 @@ class Board final {
   static_assert(std::atomic<std::uint64_t>::is_always_lock_free, "shared between processes");
   static constexpr std::size_t kHead = 16;  // the first data of a slot share its cache line
   static_assert(sizeof(Head) == kHead);
-  static constexpr std::size_t kSlotMost = 1024 << 10;
+  static constexpr std::size_t kSlotMost = 2048 << 10;
   static constexpr std::size_t kAllSlotsMost = 32 << 20;
   static constexpr std::size_t kSlotLeast = 16 << 10;
 

@@ -8,6 +8,10 @@ namespace {
 constexpr std::uint64_t kLine = 64;  // bytes of a cache line: shares of two ranks do not meet in one
 // Below this, in bytes that one rank reads, a second round costs more than reducing everything everywhere.
 constexpr std::uint64_t kReducedByAll = 32 << 10;
+// Two slots with no more than this of each of a few ranks stay in the processors' caches. Where whole slots need only a few rounds, those
+// rounds cost less than smaller ones do by staying there.
+constexpr std::uint64_t kCachedSlot = 1 << 20;
+constexpr std::uint64_t kFewChunks = 2;
 
 }  // namespace
 
@@ -21,13 +25,14 @@ BoardRun::BoardRun(Board& board, const Device& device, const Call& call, ReduceK
       input_(static_cast<const std::byte*>(call.input)),
       output_(static_cast<std::byte*>(call.output)) {
   const std::uint64_t ranks = board.ranks();
-  const std::uint64_t slot = board.slot_bytes();
+  const std::uint64_t slot = std::min(board.slot_bytes(), kCachedSlot);
   const auto lines = [](std::uint64_t bytes) { return bytes / kLine * kLine; };
   switch (call.kind) {
     case CallKind::kAllReduce:
     case CallKind::kReduce:
       by_shares_ = call.count > std::min(slot, kReducedByAll / (ranks - 1)) / width_;
-      stride_ = lines(slot / (ranks + 1));
+      stride_ = lines(board.slot_bytes() / (ranks + 1));
+      if (call.count * width_ > kFewChunks * ranks * stride_) stride_ = lines(slot / (ranks + 1));
       cut(call.count, by_shares_ ? ranks * stride_ : slot);
       rounds_ = chunks_ + (by_shares_ ? 1 : 0);
       return;
