@@ -31,7 +31,10 @@ inline Sizes sizes_of(int argc, char** argv) {
 inline void measure(const Sizes& sizes, int rank, const std::function<void(float*, std::size_t)>& all_reduce) {
   using Clock = std::chrono::steady_clock;
   std::vector<float> data(sizes.last / sizeof(float), 0.0F);
-  for (std::size_t bytes = sizes.first; bytes <= sizes.last; bytes = bytes < sizes.last ? std::min(4 * bytes, sizes.last) : bytes + 1) {
+  std::vector<std::size_t> ladder;
+  for (std::size_t bytes = sizes.first; bytes < sizes.last; bytes *= 4) ladder.push_back(bytes);
+  ladder.push_back(sizes.last);
+  for (const std::size_t bytes : ladder) {
     const std::size_t count = bytes / sizeof(float);
     const int per_round = static_cast<int>(std::clamp<std::size_t>((16 << 20) / bytes, 2, 200));
     const char* const set = std::getenv("ROUNDS");

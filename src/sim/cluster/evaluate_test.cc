@@ -77,5 +77,18 @@ TEST(Evaluate, ADamagedShapeIsNotCoveredByAnEarlierProof) {
   EXPECT_FALSE(proofs.check(schedule));
 }
 
+// Auto chooses by predictions: that of a ring that is a wave must not be off by a latency.
+TEST(Evaluate, ARingTakesAsLongAsPredicted) {
+  for (const std::uint64_t bytes : {std::uint64_t{2} << 20, std::uint64_t{8} << 20, std::uint64_t{256} << 20}) {
+    Cluster rails = Cluster::uniform(4, 1, 4, 62.5e6);
+    rails.alpha_s = 10e-6;
+    rails.port_cost_s = 16e-6;
+    Proofs proofs;
+    const Result<Evaluation> ring = evaluate("ring", {.bytes = bytes}, rails, proofs);
+    ASSERT_TRUE(ring) << ring.error().what;
+    EXPECT_NEAR(ring->predicted_s, ring->timing.time_s, 0.1 * rails.alpha_s) << bytes;
+  }
+}
+
 }  // namespace
 }  // namespace r2ccl::sim
