@@ -58,6 +58,7 @@ struct Path {
   std::unique_ptr<Link> opening;
   bool open_sent = false;
   int refusals = 0;  // attempts in a row that found nobody listening; one alone may be a flipped bit in the handshake
+  int attempts_missed = 0;  // before the first that succeeded, while another path was up
   Epoch proposed;
   Instant last_attempt{};
 

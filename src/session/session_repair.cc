@@ -206,21 +206,22 @@ void Session::try_open(Path& path) {
   const Hello hello{
       .purpose = Purpose::kData, .key = key_, .from = self_.process, .to = peer_.process, .path = path.id};
   auto link = provider_.connect(path.here, path.remote, hello, now_);
-  if (!link) {
-    path.comeback.on_attempt_failed(now_);
-    return;
-  }
+  if (!link) return path.comeback.on_attempt_failed(now_);  // no descriptor, no port: nobody's fault
   path.opening = std::move(*link);
   if (path.state == PathState::kClosed) path.state = PathState::kOpening;
 }
 
 void Session::drop_opening(Path& path) {
   if (!path.opening) return;
+  const Cause cause = path.opening->state() == LinkState::kDown ? path.opening->cause() : Cause::kTimeout;
   path.opening->close();
   path.opening.reset();
   path.open_sent = false;
   path.comeback.on_attempt_failed(now_);
   if (path.state == PathState::kOpening) path.state = PathState::kClosed;
+  // A rail that never comes up while another is up has a culprit, too; one failure alone may be chance.
+  const bool missing = connector_ && path.is_rail() && path.epoch == Epoch{} && any_live();
+  if (missing && ++path.attempts_missed == 2) observe(path, cause, false);
 }
 
 // Moves an attempt on: the connector proposes an epoch once the link stands; whatever takes too long is dropped.

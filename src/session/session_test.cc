@@ -306,6 +306,20 @@ TEST(Session, AnUnusedPathInDoubtIsFencedAsSoon) {
   EXPECT_TRUE(pair.run([&] { return pair.count(EventKind::kPathDown, 0) > 0; }, 250ms));
 }
 
+TEST(Session, ARailThatNeverComesUpIsObservedOnce) {
+  Pair pair(2);
+  pair.net.unreachable.insert(kRail1);
+  std::vector<Observation> seen;
+  pair.run([&] {
+    for (const Observation& one : pair.ends[0]->take_observations()) seen.push_back(one);
+    return false;
+  });
+  ASSERT_EQ(seen.size(), 1u);
+  EXPECT_EQ(seen[0].here, (NicName{{0}, {1}}));
+  EXPECT_EQ(seen[0].there, (NicName{{1}, {1}}));
+  EXPECT_EQ(seen[0].cause, Cause::kTimeout);
+}
+
 TEST(Session, AllPathsSilentIsNotAPathFault) {
   Pair pair(2);
   ASSERT_TRUE(pair.run([&] { return pair.all_up(); }));

@@ -115,7 +115,7 @@ class TestNet {
   std::map<TestLink*, PathId> links;
   TestProvider providers[2];
   std::set<PathId> silent;       // frames and acknowledgements vanish into the queue
-  std::set<PathId> unreachable;  // connect() is refused
+  std::set<PathId> unreachable;  // connecting takes too long
   int corrupt_next = 0;          // payloads to report as corrupt
   std::size_t frames_per_step = 1000;
 };
@@ -126,9 +126,11 @@ inline TestLink::~TestLink() {
 }
 
 inline Result<std::unique_ptr<Link>> TestProvider::connect(NicId nic, const Address&, const Hello& hello, Instant) {
-  if (net_.unreachable.contains(hello.path) || net_.silent.contains(hello.path))
-    return fail(Fault::kPathDown, "refused");
   auto here = std::make_unique<TestLink>(net_, nic, hello, hello.to);
+  if (net_.unreachable.contains(hello.path) || net_.silent.contains(hello.path)) {
+    here->go_down(Cause::kTimeout);
+    return here;
+  }
   auto there = std::make_unique<TestLink>(net_, hello.path.high, hello, hello.from);
   here->other = there.get();
   there->other = here.get();
