@@ -51,7 +51,9 @@ Placement place(const std::vector<ProcessInfo>& members, double unknown_rate) {
     const auto beside = [&](const ProcessInfo& other) { return other.server == first.server; };
     placement.sharing.push_back(even == 0 ? static_cast<std::uint32_t>(std::ranges::count_if(members, beside)) : 1);
     for (const ProcessInfo::Port& port : first.ports) {
-      const double speed = port.speed_bytes_s > 0 ? static_cast<double>(port.speed_bytes_s) : unknown_rate;
+      double speed = port.speed_bytes_s > 0 ? static_cast<double>(port.speed_bytes_s) : unknown_rate;
+      // Virtual NICs of servers that one machine plays have what one of them tells together at most.
+      if (!placement.in_memory) speed /= placement.played;
       placement.nic_rate[std::size_t{server} * placement.nics + port.nic.value] = speed / placement.sharing.back();
     }
   }
@@ -71,7 +73,7 @@ Cluster cluster_of(const Placement& placement, const HealthMap& map, Fabric fabr
   cluster.intra_alpha_s = costs.alpha_s;
   cluster.port_cost_s = costs.port_cost_s * placement.played;
   cluster.rank_cost_s = cluster.port_cost_s;
-  if (placement.in_memory) cluster.played = placement.played;
+  cluster.played = placement.played;
   cluster.crowd = costs.crowd;
   cluster.min_message = costs.min_message;
   cluster.intra_rate = costs.intra_rate;

@@ -8,7 +8,7 @@ namespace r2ccl {
 namespace {
 
 ProcessInfo member(std::uint64_t server, std::vector<std::uint64_t> speeds) {
-  ProcessInfo info{.process = {1}, .server = {server}, .rank = 0, .host = "h", .ports = {}};
+  ProcessInfo info{.process = {1}, .server = {server}, .rank = 0, .host = "h" + std::to_string(server), .ports = {}};
   for (std::uint8_t nic = 0; nic < speeds.size(); ++nic) info.ports.push_back({{nic}, "n", {}, speeds[nic]});
   return info;
 }
@@ -39,16 +39,20 @@ TEST(HealthMap, MissingNicsHaveNoRateAndUnknownSpeedsOneOfTheirOwn) {
   EXPECT_EQ(cluster_of(placement, map, Fabric::kRouted, {}).rate[0], 9) << "a server without NICs is not planned for";
 }
 
-TEST(HealthMap, OnlyOnLoopbackServersOfOneMachineShareAllCosts) {
-  std::vector<ProcessInfo> members{member(0, {0}), member(1, {0})};
-  for (ProcessInfo& one : members) one.ports[0].listen = Address::v4(127, 1, 0, 1);
-  const auto played = [&] {
+TEST(HealthMap, ServersOfOneMachineShareItsProcessorsAndUnlessOnLoopbackTheSpeedOfItsNics) {
+  std::vector<ProcessInfo> members{member(0, {8}), member(1, {8})};
+  const auto cluster = [&] {
     const Placement placement = place(members, 9);
-    return cluster_of(placement, all_healthy(placement), Fabric::kRouted, {}).played;
+    return cluster_of(placement, all_healthy(placement), Fabric::kRouted, {});
   };
-  EXPECT_EQ(played(), 2);
-  members[1].ports[0].listen = Address::v4(10, 0, 0, 1);
-  EXPECT_EQ(played(), 1);
+  EXPECT_EQ(cluster().played, 1);
+  EXPECT_EQ(cluster().rate, (std::vector<double>{8, 8}));
+  members[1].host = members[0].host;
+  EXPECT_EQ(cluster().played, 2);
+  EXPECT_EQ(cluster().rate, (std::vector<double>{4, 4}));
+  for (ProcessInfo& one : members) one.ports[0].listen = Address::v4(127, 1, 0, 1);
+  EXPECT_EQ(cluster().played, 2);
+  EXPECT_EQ(cluster().rate, (std::vector<double>{8, 8}));
 }
 
 PathView path(std::uint8_t nic, PathState state, double rate, bool measured = true) {

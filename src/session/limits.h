@@ -10,7 +10,7 @@ namespace r2ccl {
 
 struct SessionLimits {
   std::size_t chunk_bytes = 512 * 1024;
-  Duration chunk_time = 4ms;    // of the fastest path's rate, if that is less: control frames wait for a chunk to end
+  Duration chunk_time = 1ms;    // of the fastest path's rate, if that is less: control frames wait for a chunk to end
   Duration peer_timeout = 60s;  // R2CCL_PEER_TIMEOUT
 
   std::size_t copy_bytes_max = 32 * 1024;             // messages up to this are copied and complete locally

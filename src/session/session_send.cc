@@ -1,6 +1,7 @@
 // What goes out: chunks to the path that finishes them first, and state to a path that is alive.
 
 #include <algorithm>
+#include <tuple>
 
 #include "session/session.h"
 #include "session/stripe.h"
@@ -17,7 +18,8 @@ bool Session::post(Path& path, FrameType type, ByteView body) {
   return true;
 }
 
-// Where state goes: the open path that was heard from last, healthy ones first. Null: none is open.
+// Where state goes: the open path that was heard from last, healthy ones first, and of these one that something leaves on anyway.
+// Null: none is open.
 Path* Session::control_path() {
   Path* best = nullptr;
   const auto rank = [](const Path& path) {
@@ -25,9 +27,8 @@ Path* Session::control_path() {
   };
   for (const auto& path : paths_) {
     if (!path->link) continue;
-    if (best == nullptr || rank(*path) > rank(*best) ||
-        (rank(*path) == rank(*best) && path->last_heard > best->last_heard))
-      best = path.get();
+    const auto order = [&](const Path& one) { return std::tuple(rank(one), one.posted, one.last_heard); };
+    if (best == nullptr || order(*path) > order(*best)) best = path.get();
   }
   return best;
 }

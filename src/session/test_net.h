@@ -4,6 +4,7 @@
 
 #include <algorithm>
 #include <deque>
+#include <functional>
 #include <map>
 #include <memory>
 #include <set>
@@ -106,7 +107,7 @@ class TestNet {
     for (auto& [link, id] : links)
       if (id == path && link->state() == LinkState::kUp) link->go_down(Cause::kReset);
   }
-  // A frame out of nowhere, as a broken peer might send it.
+  // A frame out of nowhere.
   static void inject(TestLink& link, const FrameHeader& header, ByteView body, ByteView payload) {
     link.incoming_.push_back({header, {body.begin(), body.end()}, {}, 0, {payload.begin(), payload.end()}});
   }
@@ -114,9 +115,10 @@ class TestNet {
 
   std::map<TestLink*, PathId> links;
   TestProvider providers[2];
-  std::set<PathId> silent;       // frames and acknowledgements vanish into the queue
-  std::set<PathId> unreachable;  // connecting takes too long
-  int corrupt_next = 0;          // payloads to report as corrupt
+  std::set<PathId> silent;                                // frames and acknowledgements vanish into the queue
+  std::set<PathId> unreachable;                           // connecting takes too long
+  int corrupt_next = 0;                                   // payloads to report as corrupt
+  std::function<void(PathId, const FrameHeader&)> watch;  // is shown what is sent
   std::size_t frames_per_step = 1000;
 };
 
@@ -158,6 +160,7 @@ inline bool TestLink::step(Instant now, FrameSink& sink) {
   for (std::size_t i = 0; i < net_.frames_per_step && !outgoing_.empty(); ++i, moved = true) {
     Frame frame = std::move(outgoing_.front());
     outgoing_.pop_front();
+    if (net_.watch) net_.watch(hello_.path, frame.header);
     frame.bytes.resize(frame.header.payload_bytes);
     if (!frame.bytes.empty()) frame.payload.region->read(frame.payload.offset, frame.bytes);
     sent_bytes_ += 24 + frame.body.size() + frame.bytes.size();
