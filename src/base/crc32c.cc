@@ -30,8 +30,9 @@ constexpr Slices kSlices = [] {
   return slices;
 }();
 
-std::uint64_t load64(const std::byte* at) {
-  std::uint64_t word;
+template <class Word>
+Word word_at(const std::byte* at) {
+  Word word;
   std::memcpy(&word, at, sizeof word);
   return word;
 }
@@ -90,9 +91,9 @@ template <std::size_t kStretch>
     std::uint64_t b = 0;
     std::uint64_t c = 0;
     for (std::size_t i = 0; i < kStretch; i += 8) {
-      a = _mm_crc32_u64(a, load64(at + i));
-      b = _mm_crc32_u64(b, load64(at + kStretch + i));
-      c = _mm_crc32_u64(c, load64(at + 2 * kStretch + i));
+      a = _mm_crc32_u64(a, word_at<std::uint64_t>(at + i));
+      b = _mm_crc32_u64(b, word_at<std::uint64_t>(at + kStretch + i));
+      c = _mm_crc32_u64(c, word_at<std::uint64_t>(at + 2 * kStretch + i));
     }
     crc = shift(static_cast<std::uint32_t>(a)) ^ static_cast<std::uint32_t>(b);
     crc = shift(crc) ^ static_cast<std::uint32_t>(c);
@@ -103,12 +104,15 @@ template <std::size_t kStretch>
 
 [[gnu::target("sse4.2")]] std::uint32_t crc32c_sse42(std::uint32_t crc, ByteView bytes) {
   crc = ~crc;
-  crc = sum_triples<kLong>(crc, bytes, kLongShift);
-  crc = sum_triples<kShort>(crc, bytes, kShortShift);
+  if (bytes.size() >= 3 * kLong) crc = sum_triples<kLong>(crc, bytes, kLongShift);
+  if (bytes.size() >= 3 * kShort) crc = sum_triples<kShort>(crc, bytes, kShortShift);
+  const std::byte* at = bytes.data();
+  const std::byte* const end = at + bytes.size();
   std::uint64_t wide = crc;
-  for (; bytes.size() >= 8; bytes = bytes.subspan(8)) wide = _mm_crc32_u64(wide, load64(bytes.data()));
+  for (; end - at >= 8; at += 8) wide = _mm_crc32_u64(wide, word_at<std::uint64_t>(at));
   crc = static_cast<std::uint32_t>(wide);
-  for (const std::byte b : bytes) crc = _mm_crc32_u8(crc, static_cast<std::uint8_t>(b));
+  if (end - at >= 4) crc = _mm_crc32_u32(crc, word_at<std::uint32_t>(at)), at += 4;
+  for (; at != end; ++at) crc = _mm_crc32_u8(crc, static_cast<std::uint8_t>(*at));
   return ~crc;
 }
 
@@ -176,7 +180,7 @@ std::uint32_t crc32c(std::uint32_t crc, ByteView bytes) {
 std::uint32_t crc32c_portable(std::uint32_t crc, ByteView bytes) {
   crc = ~crc;
   for (; bytes.size() >= 8; bytes = bytes.subspan(8)) {
-    const std::uint64_t word = load64(bytes.data()) ^ crc;
+    const std::uint64_t word = word_at<std::uint64_t>(bytes.data()) ^ crc;
     crc = 0;
     for (std::size_t k = 0; k < 8; ++k) crc ^= kSlices[7 - k][word >> (8 * k) & 0xff];
   }

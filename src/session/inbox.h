@@ -6,7 +6,6 @@
 // (eager). A chunk counts as in when it was placed whole and its checksum was right; a message is handed over once.
 
 #include <cstdint>
-#include <deque>
 #include <map>
 #include <memory>
 #include <optional>
@@ -14,6 +13,7 @@
 #include <utility>
 #include <vector>
 
+#include "base/fifo.h"
 #include "base/id.h"
 #include "base/interval_set.h"
 #include "session/limits.h"
@@ -86,7 +86,7 @@ class Inbox final {
     std::unique_ptr<OwnedRegion> eager;
   };
   struct Stream {
-    std::deque<Message> messages;
+    Fifo<Message> messages;
     std::uint64_t first_sequence = 0;
     std::uint64_t posted = 0;  // sequence of the next receive
   };

@@ -15,6 +15,7 @@
 #include <utility>
 #include <vector>
 
+#include "base/fifo.h"
 #include "base/id.h"
 #include "base/interval_set.h"
 #include "base/result.h"
@@ -142,7 +143,7 @@ class Outbox final {
     std::unique_ptr<OwnedRegion> copy;
   };
   struct Stream {
-    std::deque<Message> messages;
+    Fifo<Message> messages;
     std::uint64_t first_sequence = 0;  // of messages.front()
     std::uint64_t next_cut = 0;        // sequence of the message being cut
     std::map<std::uint64_t, CreditEntry> credits;
@@ -165,7 +166,7 @@ class Outbox final {
   std::map<StreamKey, Stream> streams_;
   std::map<GroupId, bool> groups_;  // known here; true: the peer has proven it too
   std::deque<StreamKey> ready_;
-  std::deque<OutChunk> chunks_;  // numbers chunks_.front().id ... next_chunk_ - 1
+  Fifo<OutChunk> chunks_;  // numbers chunks_.front().id ... next_chunk_ - 1
   std::deque<ChunkId> resend_;
   std::uint64_t next_chunk_ = 1;
   IntervalSet receipts_;
