@@ -56,3 +56,12 @@ def times_of(processes, limit_s=LIMIT_S):
 def show_progress(text):
     if sys.stderr.isatty():
         print(f"\r\033[K{text}", end="", file=sys.stderr, flush=True)
+
+
+def ladder(first, last):
+    """By fours, and the last."""
+    sizes = []
+    while first < last:
+        sizes.append(first)
+        first *= 4
+    return [*sizes, last]

@@ -13,7 +13,7 @@ namespace {
 constexpr std::size_t kSpareBuffersMax = 64;
 // A message is not cut finer than this to reach more paths, nor than a small part of the time that a chunk may take.
 constexpr std::uint64_t kChunkBytesMin = 8 * 1024;
-constexpr std::uint64_t kFinest = 32;
+constexpr std::uint64_t kFinest = 8;
 constexpr std::uint64_t kFinestMost = 32 * 1024;
 
 }  // namespace

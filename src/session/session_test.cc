@@ -145,7 +145,7 @@ TEST(Session, AMessageIsCutFinerWherePathsAreSlow) {
   std::vector<std::uint64_t> chunks;
   for (const Event& event : pair.telemetry[0].events())
     if (event.kind == EventKind::kChunkSent) chunks.push_back(event.bytes);
-  EXPECT_EQ(chunks, std::vector<std::uint64_t>(4, 8 << 10));
+  EXPECT_EQ(chunks, (std::vector<std::uint64_t>{12 << 10, 12 << 10, 8 << 10}));
 }
 
 TEST(Session, CutInTheMiddleReplaysOnlyWhatIsMissing) {
