@@ -24,7 +24,7 @@ struct Cluster {
   double alpha_s = 5e-6;      // from the last byte sent to its receipt; overlaps with other messages
   double port_cost_s = 3e-9;  // time a message occupies its NIC in addition to its bytes
   double rank_cost_s = 0;     // … and its rank, which handles one at a time, however many NICs it has
-  // Servers whose messages stay in one machine's memory: there they cost its processors, whoever sends them, and little else.
+  // Servers that one machine plays: their messages cost its processors, whoever sends them.
   double played = 1;
   std::uint64_t min_message = 32 << 10;  // the planner does not cut data into messages below this, in bytes
   double intra_rate = 450e9;  // of one GPU into and out of the fabric inside its server (NVLink); bytes per second
