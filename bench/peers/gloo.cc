@@ -1,4 +1,4 @@
-// Gloo's side: argv: first last store-folder; RANK, WORLD_SIZE and IFACE (lo unless set) from the environment.
+// Gloo's side: argv: bytes store-folder; RANK, WORLD_SIZE and IFACE (lo unless set) from the environment.
 #include <gloo/allreduce.h>
 #include <gloo/rendezvous/context.h>
 #include <gloo/rendezvous/file_store.h>
@@ -13,10 +13,10 @@ int main(int argc, char** argv) {
   const char* iface = std::getenv("IFACE");
   attr.iface = iface == nullptr ? "lo" : iface;
   auto device = gloo::transport::tcp::CreateDevice(attr);
-  gloo::rendezvous::FileStore store(argv[3]);
+  gloo::rendezvous::FileStore store(argv[2]);
   auto context = std::make_shared<gloo::rendezvous::Context>(rank, size);
   context->connectFullMesh(store, device);
-  peers::measure(peers::sizes_of(argc, argv), rank, [&](float* data, std::size_t count) {
+  peers::measure(peers::bytes_of(argc, argv), rank, [&](float* data, std::size_t count) {
     gloo::AllreduceOptions options(context);
     options.setOutput(data, count);
     options.setReduceFunction([](void* c, const void* a, const void* b, std::size_t n) {

@@ -27,7 +27,7 @@ int main(int argc, char** argv) {
   check(ncclGetUniqueId(&id));  // as NCCL_COMM_ID says
   ncclComm_t comm = nullptr;
   check(ncclCommInitRank(&comm, size, id, rank));
-  peers::measure(peers::sizes_of(argc, argv), rank, [&](float* data, std::size_t count) {
+  peers::measure(peers::bytes_of(argc, argv), rank, [&](float* data, std::size_t count) {
     check(ncclAllReduce(data, data, count, ncclFloat, ncclSum, comm, nullptr));
   });
   check(ncclCommDestroy(comm));

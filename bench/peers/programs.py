@@ -37,9 +37,9 @@ def start(command, **options):
     return subprocess.Popen([str(word) for word in command], stdout=subprocess.PIPE, text=True, **options)
 
 
-def times_of(processes, limit_s=LIMIT_S):
-    """Microseconds by bytes, from the lines that all of them print."""
-    times = {}
+def time_of(processes, limit_s=LIMIT_S):
+    """Microseconds, from the line that one of them prints; None if none did."""
+    micros = None
     for process in processes:
         try:
             out, _ = process.communicate(timeout=limit_s)
@@ -48,9 +48,8 @@ def times_of(processes, limit_s=LIMIT_S):
                 one.kill()
             sys.exit("bench: a program did not end in time")
         for line in out.splitlines():
-            size, micros = line.split()
-            times[int(size)] = float(micros)
-    return times
+            micros = float(line.split()[1])
+    return micros
 
 
 def show_progress(text):
