@@ -13,21 +13,22 @@ namespace {
 constexpr Duration kRefusedMax = 5s;                 // the root refuses us: given up
 constexpr std::uint32_t kReceiver = 0, kSender = 1;  // ranks at the rendezvous
 constexpr std::size_t kQueueReserve = 4096;
-// Messages up to this are over when they are copied.
-constexpr std::size_t kSmallBytes = std::size_t{64} << 10;
-// Messages up to this leave without credit, and credit for such a receive mostly never leaves: NCCL posts the receives of an operation
-// when the one before it is over, and asking for each would cost a round trip.
-constexpr std::size_t kEagerBytes = std::size_t{256} << 10;
-constexpr std::size_t kGrantBytes = std::size_t{8} << 20;  // from one process at most
+// Messages up to this leave without credit, and credit for such a receive mostly never leaves: NCCL begins an operation on a connection
+// when the one before it is over, at both ends, and asking for each would cost a round trip.
+constexpr std::size_t kEagerBytes = std::size_t{512} << 10;
+constexpr std::size_t kGrantBytes = std::size_t{8} << 20;   // from one process at most
+constexpr std::size_t kUsedBytes = std::size_t{512} << 10;  // copied by callers: the other end should know soon
 
 }  // namespace
 
 Result<std::unique_ptr<Endpoint>> Endpoint::create(const Settings& settings, Log& log) {
   ProcessOptions options;
   options.log = &log;
-  options.copy_bytes_max = kSmallBytes;
+  options.copy_bytes_max = kCopyBytesMax;
   options.eager_message_max = kEagerBytes;
   options.eager_bytes = kGrantBytes;
+  options.callers_copy = true;
+  options.hand_over_early = true;
   auto process = Process::create(settings, options);
   if (!process) return std::unexpected(process.error());
   return std::unique_ptr<Endpoint>(new Endpoint(log, std::move(*process)));
@@ -89,15 +90,44 @@ Connection* Endpoint::connect(const UniqueId& id) {
 void Endpoint::submit(Request& request) {
   request.result.store(nccl::kSuccess, std::memory_order_relaxed);
   request.open.store(request.count, std::memory_order_relaxed);
+  Connection& connection = *request.connection;
+  const bool sends = connection.side() == Connection::Side::kSend;
+  SendCopy* copy = nullptr;
+  if (sends) {
+    copy = connection.copy_of(request.parts[0]);
+    if (copy != nullptr) end_part(request, 0, copy->length, nccl::kSuccess);
+  } else {
+    if (serve(request)) return;
+    connection.unposted_.fetch_add(1, std::memory_order_relaxed);
+  }
   {
     const std::lock_guard lock(queue_mutex_);
-    queue_.push_back(&request);
+    queue_.push_back({&connection, &request, copy});
     queued_ = true;
   }
   if (gone_) return;
   // A send leaves at once. A receive is given to the session by whoever looks next, which is soon: nothing was asked for otherwise.
-  const bool sends = request.connection->side() == Connection::Side::kSend;
   if (!sends || !process_->driver().post()) process_->driver().nudge();
+}
+
+// A receive of what is there already, by the caller itself.
+bool Endpoint::serve(Request& request) {
+  Connection& connection = *request.connection;
+  if (request.count != 1 || connection.unposted_.load(std::memory_order_acquire) != 0) return false;
+  Request::Part& part = request.parts[0];
+  auto message = connection.take_from_shelf(StreamId{part.tag}, part.memory.size());
+  if (!message) return false;
+  if (message->length != 0) part.memory.write(0, message->bytes());
+  connection.moved_.fetch_add(1, std::memory_order_relaxed);
+  end_part(request, 0, message->length, nccl::kSuccess);
+  const std::size_t bytes = message->length;
+  {
+    const std::lock_guard lock(used_mutex_);
+    used_.push_back({connection.session_, std::move(*message)});
+  }
+  const std::size_t before = used_bytes_.fetch_add(bytes + 1);
+  if (before < kUsedBytes && before + bytes >= kUsedBytes) process_->driver().nudge();
+  return true;
 }
 
 void Endpoint::close(Connection& connection) {
@@ -111,6 +141,7 @@ void Endpoint::close(Connection& connection) {
 // ---- with the engine held ----------------------------------------------------------------------------------------
 
 Turn Endpoint::step(Instant now) {
+  if (used_bytes_.load(std::memory_order_relaxed) != 0) return_used();
   if (now == stepped_ && !queued_.load(std::memory_order_relaxed)) return {false, last_turn_.next};
   now_ = stepped_ = now;
   Turn turn;
@@ -124,7 +155,7 @@ Turn Endpoint::step(Instant now) {
       turn.moved = true;
     }
   }
-  turn.moved |= post_queued();
+  if (!gone_) turn.moved |= post_queued();
   for (Connection* connection : std::vector(waiting_)) {
     if (now_ >= connection->give_up_) judge_closed(*connection);
     turn.merge({false, connection->give_up_});
@@ -181,7 +212,6 @@ void Endpoint::keep_one_rendezvous(ProcessId peer, KeyId key) {
 }
 
 bool Endpoint::post_queued() {
-  if (gone_) return false;
   if (queued_.load(std::memory_order_acquire)) {
     const std::lock_guard lock(queue_mutex_);
     backlog_.insert(backlog_.end(), queue_.begin(), queue_.end());
@@ -191,25 +221,87 @@ bool Endpoint::post_queued() {
   if (backlog_.empty()) return false;
   const std::size_t before = backlog_.size();
   Connection* full = nullptr;  // the last one whose session takes no more now; what it has waits in order
-  std::erase_if(backlog_, [&](Request* request) {
-    if (request->connection == full) return false;
-    if (post(*request)) return true;
-    full = request->connection;
+  std::erase_if(backlog_, [&](const Asked& asked) {
+    if (asked.connection == full) return false;
+    if (post(asked)) return true;
+    full = asked.connection;
     return false;
   });
   return backlog_.size() != before;
 }
 
 // False: later, when the other end has taken more of what was sent before.
-bool Endpoint::post(Request& request) {
+bool Endpoint::post(const Asked& asked) {
+  return asked.copy != nullptr ? post_copy(*asked.connection, *asked.copy) : post_request(*asked.request);
+}
+
+bool Endpoint::post_copy(Connection& connection, SendCopy& copy) {
+  if (connection.state() == Connection::State::kOpen) {
+    const auto posted = connection.session_->send(GroupId{connection.key_.value}, StreamId{copy.tag},
+                                                  {&copy.memory, 0, copy.length}, copy.tag, token_of(&copy, kCopy));
+    if (posted) {
+      ++connection.moved_;
+      return true;
+    }
+    if (posted.error().fault == Fault::kBusy) return false;
+    lose(connection, posted.error());
+  }
+  connection.give_back(copy);
+  return true;
+}
+
+bool Endpoint::post_request(Request& request) {
   Connection& connection = *request.connection;
   const int count = request.count;  // the request may be used again as soon as its last part is over
+  const bool sends = connection.side_ == Connection::Side::kSend;
+  std::array<std::optional<EarlyMessage>, kGroupedMax> early;
   for (int part = 0; part < count; ++part) {
-    if (!post_part(connection, request, part)) return false;
+    if (!sends) early[part] = next_early(connection, StreamId{request.parts[part].tag});
+    if (!early[part] && !post_part(connection, request, part)) return false;
   }
-  if (connection.session_ != nullptr && connection.side_ == Connection::Side::kSend) deliver(*connection.session_);
+  if (!sends) connection.unposted_.fetch_sub(1, std::memory_order_release);
+  for (int part = 0; part < count; ++part) {
+    if (early[part]) end_early(request, part, std::move(*early[part]));
+  }
   judge_closed(connection);
   return true;
+}
+
+// What the session handed over since it was last asked comes first: with every receive it may hand over more.
+std::optional<EarlyMessage> Endpoint::next_early(Connection& connection, StreamId stream) {
+  if (connection.session_ == nullptr) return std::nullopt;
+  if (connection.session_->has_early()) {
+    for (EarlyMessage& message : connection.session_->take_early()) on_early(*connection.session_, std::move(message));
+  }
+  return connection.take_from_shelf(stream);
+}
+
+void Endpoint::end_early(Request& request, int part, EarlyMessage message) {
+  Connection& connection = *request.connection;
+  Session& session = *connection.session_;
+  NamedRegion& memory = request.parts[part].memory;
+  const std::size_t length = message.length;
+  if (length > memory.size()) {
+    const Error error{Fault::kMisuse, fmt::format("A message of {} bytes is longer than its receive of {} bytes.",
+                                                  length, memory.size())};
+    end_part(request, part, 0, result_of(connection, error));
+    lose(connection, error);
+  } else {
+    if (length != 0) memory.write(0, message.bytes());
+    ++connection.moved_;
+    end_part(request, part, length, nccl::kSuccess);
+  }
+  session.give_back(std::move(message));
+}
+
+void Endpoint::return_used() {
+  std::vector<Used> used;
+  {
+    const std::lock_guard lock(used_mutex_);
+    used.swap(used_);
+    used_bytes_ = 0;
+  }
+  for (Used& one : used) one.session->give_back(std::move(one.message));
 }
 
 bool Endpoint::post_part(Connection& connection, Request& request, int part) {
@@ -244,15 +336,20 @@ void Endpoint::end_part(Request& request, int part, std::size_t moved, nccl::Res
   request.open.fetch_sub(1, std::memory_order_release);
 }
 
-// Small messages are over as soon as they are posted.
-void Endpoint::deliver(Session& session) {
-  for (const Completion& completion : session.take_completions()) on_completion(session.peer(), completion);
+void Endpoint::on_early(Session& session, EarlyMessage message) {
+  const auto found = connections_.find(message.key.group);
+  if (found == connections_.end()) return session.give_back(std::move(message));
+  found->second->put_on_shelf(std::move(message));
 }
 
 void Endpoint::on_completion(ProcessId, const Completion& completion) {
   const std::uint64_t low = completion.token & kLowBits;
-  if (!connections_.contains(completion.group)) return;
-  if (low == kByeOut) return;
+  const auto found = connections_.find(completion.group);
+  if (found == connections_.end() || low == kByeOut) return;
+  if (low == kCopy) {
+    found->second->give_back(object_of<SendCopy>(completion.token));
+    return fail_if_open(*found->second, completion);
+  }
   if (low == kByeIn) return on_bye(object_of<Connection>(completion.token), completion);
   Request& request = object_of<Request>(completion.token);
   Connection& connection = *request.connection;
@@ -260,13 +357,17 @@ void Endpoint::on_completion(ProcessId, const Completion& completion) {
   nccl::Result result = nccl::kSuccess;
   if (!completion.status) {
     result = result_of(connection, completion.status.error());
-    if (connection.state() == Connection::State::kOpen && !connection.closed_)
-      lose(connection, completion.status.error());
+    fail_if_open(connection, completion);
   } else if (connection.side_ == Connection::Side::kReceive) {
     ++connection.moved_;
   }
   end_part(request, static_cast<int>(low), completion.length, result);
   judge_closed(connection);
+}
+
+void Endpoint::fail_if_open(Connection& connection, const Completion& completion) {
+  if (completion.status || connection.state() != Connection::State::kOpen || connection.closed_) return;
+  lose(connection, completion.status.error());
 }
 
 std::string Endpoint::name_of(PathId path, ProcessId peer) const {

@@ -5,7 +5,7 @@
 // Life       A connection is a rendezvous of two, hosted by the receiving end, then a group on the session of the two processes.
 // Ownership  Owns its connections, also those that NCCL has closed and that still say goodbye.
 // Threads    Any; requests of one connection from one thread at a time. Requests are handed to whoever drives the engine through a
-//            queue, so that a caller never waits for data to move.
+//            queue, so that a caller never waits for data to move. Only what is there already is copied by the caller (connection.h).
 
 #include <atomic>
 #include <map>
@@ -45,8 +45,16 @@ class Endpoint final : private EngineTask {
   void close(Connection& connection);
 
  private:
+  // What callers ask for: a request, or a copy of what one wanted to send.
+  struct Asked {
+    Connection* connection;
+    Request* request;
+    SendCopy* copy;
+  };
+
   Endpoint(Log& log, std::unique_ptr<Process> process);
   void on_completion(ProcessId peer, const Completion& completion) override;
+  void on_early(Session& session, EarlyMessage message) override;
   void on_word(ProcessId, ByteView) override {}
   Turn step(Instant now) override;
 
@@ -56,10 +64,16 @@ class Endpoint final : private EngineTask {
   const ProcessInfo& peer_of(const Connection& connection) const;  // once they have met
   void keep_one_rendezvous(ProcessId peer, KeyId key);
   bool post_queued();
-  bool post(Request& request);
+  bool post(const Asked& asked);
+  bool post_request(Request& request);
+  bool post_copy(Connection& connection, SendCopy& copy);
   bool post_part(Connection& connection, Request& request, int part);
+  bool serve(Request& request);
+  std::optional<EarlyMessage> next_early(Connection& connection, StreamId stream);
+  void end_early(Request& request, int part, EarlyMessage message);
+  void return_used();
   void end_part(Request& request, int part, std::size_t moved, nccl::Result result);
-  void deliver(Session& session);
+  void fail_if_open(Connection& connection, const Completion& completion);
   void on_bye(Connection& connection, const Completion& completion);
   void say_bye(Connection& connection);
   bool send_bye(Connection& connection);
@@ -76,8 +90,15 @@ class Endpoint final : private EngineTask {
   std::atomic<bool> gone_ = false;
 
   std::mutex queue_mutex_;
-  std::vector<Request*> queue_;
+  std::vector<Asked> queue_;
   std::atomic<bool> queued_ = false;
+  struct Used {
+    Session* session;
+    EarlyMessage message;
+  };
+  std::mutex used_mutex_;
+  std::vector<Used> used_;  // copied by callers; the next turn gives them back
+  std::atomic<std::size_t> used_bytes_ = 0;
 
   // With the engine held.
   Engine* engine_ = nullptr;
@@ -90,7 +111,7 @@ class Endpoint final : private EngineTask {
   std::vector<Connection*> meeting_;
   std::vector<Connection*> waiting_;  // with give_up_
   std::vector<Connection*> over_;
-  std::vector<Request*> backlog_;  // taken from the queue, not given to a session yet
+  std::vector<Asked> backlog_;  // taken from the queue, not given to a session yet
 };
 
 }  // namespace r2ccl

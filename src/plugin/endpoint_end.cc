@@ -30,6 +30,7 @@ void Endpoint::say_goodbye() {
   if (gone_.exchange(true)) return;
   Driver& driver = process_->driver();
   driver.with_engine([&](Engine&) {
+    post_queued();  // to NCCL copies were sent already
     process_->telemetry().set_listener(nullptr);
     for (auto& [group, connection] : connections_) {
       if (connection->closed_ || connection->state() != Connection::State::kOpen) continue;
@@ -66,11 +67,10 @@ void Endpoint::on_bye(Connection& connection, const Completion& completion) {
 
 // This end is done. What is pending is given up; otherwise the other end is told, and waited for in the background.
 void Endpoint::say_bye(Connection& connection) {
-  post_queued();
+  if (!gone_) post_queued();
   connection.closed_ = true;
-  const bool idle =
-      std::erase_if(backlog_, [&](Request* request) { return request->connection == &connection; }) == 0 &&
-      connection.pending_ == 0;
+  const bool idle = std::erase_if(backlog_, [&](const Asked& asked) { return asked.connection == &connection; }) == 0 &&
+                    connection.pending_ == 0;
   if (!idle) return end(connection);
   if (!send_bye(connection) || connection.peer_closed_) end(connection);
 }
@@ -78,7 +78,8 @@ void Endpoint::say_bye(Connection& connection) {
 // How much this end did, for the other.
 bool Endpoint::send_bye(Connection& connection) {
   if (connection.state() != Connection::State::kOpen) return false;
-  std::memcpy(connection.bye_out_.data(), &connection.moved_, sizeof connection.moved_);
+  const std::uint64_t moved = connection.moved_;
+  std::memcpy(connection.bye_out_.data(), &moved, sizeof moved);
   const MemoryRef memory{&connection.bye_out_region_, 0, connection.bye_out_.size()};
   return connection.session_
       ->send(GroupId{connection.key_.value}, kByeStream, memory, 0, token_of(&connection, kByeOut))
@@ -134,6 +135,8 @@ nccl::Result Endpoint::result_of(const Connection& connection, const Error& erro
 void Endpoint::end(Connection& connection) {
   if (std::ranges::find(over_, &connection) != over_.end()) return;
   if (connection.session_ != nullptr) connection.session_->abort(GroupId{connection.key_.value});
+  for (EarlyMessage& message : connection.shelf_) connection.session_->give_back(std::move(message));
+  connection.shelf_.clear();
   over_.push_back(&connection);
 }
 

@@ -8,7 +8,7 @@ namespace r2ccl {
 namespace {
 
 constexpr std::uint32_t kMagic = 0x484e3252;  // "R2NH"
-constexpr std::uint16_t kVersion = 3;
+constexpr std::uint16_t kVersion = 4;
 
 }  // namespace
 

@@ -1,6 +1,6 @@
 #pragma once
-// What a session is asked to give back with a completion: the address of a request, and its part in the low bits; or of a connection, and
-// which of its farewells.
+// What a session is asked to give back with a completion: the address of a request, and its part in the low bits; of a connection, and
+// which of its farewells; or of a copy of what is sent.
 
 #include <bit>
 #include <cstdint>
@@ -9,8 +9,9 @@
 
 namespace r2ccl {
 
-inline constexpr std::uint64_t kByeIn = 8, kByeOut = 9, kLowBits = 15;
-static_assert(kGroupedMax <= kByeIn && alignof(Request) > kLowBits && alignof(Connection) > kLowBits);
+inline constexpr std::uint64_t kByeIn = 8, kByeOut = 9, kCopy = 10, kLowBits = 15;
+static_assert(kGroupedMax <= kByeIn && alignof(Request) > kLowBits && alignof(Connection) > kLowBits &&
+              alignof(SendCopy) > kLowBits);
 inline constexpr StreamId kByeStream{std::uint64_t{1} << 32};  // tags are below
 
 inline std::uint64_t token_of(const void* object, std::uint64_t low) {

@@ -269,6 +269,7 @@ struct Engine::Impl final : HealthNoticeSender {
     Turn turn;
     if (tasks.empty()) return turn;
     for (auto& [peer, session] : sessions) {
+      if (session->has_early()) deliver_early(*session);
       if (!session->has_completions()) continue;
       session->take_completions(completions);
       for (const Completion& completion : completions) {
@@ -289,6 +290,16 @@ struct Engine::Impl final : HealthNoticeSender {
     }
     if (turn.moved) step_sessions(now, false);
     return turn;
+  }
+
+  void deliver_early(Session& session) {
+    for (EarlyMessage& message : session.take_early()) {
+      const auto task = tasks.find(message.key.group);
+      if (task == tasks.end())
+        session.give_back(std::move(message));
+      else
+        task->second->on_early(session, std::move(message));
+    }
   }
 
   void on_control_event(const ControlEvent& event, Instant now) {

@@ -51,6 +51,8 @@ class EngineTask {
  public:
   virtual ~EngineTask() = default;
   virtual void on_completion(ProcessId peer, const Completion& completion) = 0;
+  // Only where sessions hand such messages over; the task gives it back to the session.
+  virtual void on_early(Session&, EarlyMessage) { throw Bug("this task takes no early messages"); }
   virtual void on_word(ProcessId from, ByteView bytes) = 0;  // what its other end said with Engine::tell()
   virtual Turn step(Instant now) = 0;  // after the sessions; what it posts leaves in the same turn
 };

@@ -35,6 +35,7 @@ Result<std::uint64_t> Inbox::receive(StreamKey key, MemoryRef memory, std::uint6
     new_credits_.push_back({key.group, key.stream, sequence, memory.length, tag});
     credit_urgent_ |= memory.length > limits_.eager_message_max;
   }
+  hand_over(key, stream);
   return sequence;
 }
 
@@ -52,6 +53,10 @@ void Inbox::end_group(GroupId group, const Error& error) {
     it = streams_.erase(it);
   }
   std::erase_if(new_credits_, [&](const CreditEntry& credit) { return credit.group == group; });
+  std::erase_if(early_, [&](const EarlyMessage& message) {
+    if (message.key.group == group) release_eager(message.charge);
+    return message.key.group == group;
+  });
   groups_.erase(group);
 }
 
@@ -138,6 +143,7 @@ bool Inbox::on_chunk(const DataBody& body, std::uint32_t payload_bytes) {
   urgent_ |= body.total > limits_.copy_bytes_max && (message->received >= message->total || message->oversize);
   urgent_ |= unreceipted_bytes_ >= limits_.receipt_bytes;
   finish_if_whole(key, found->second, body.sequence);
+  hand_over(key, found->second);
   return true;
 }
 
@@ -156,14 +162,38 @@ void Inbox::finish_if_whole(StreamKey key, Stream& stream, std::uint64_t sequenc
   }
   message.delivered = true;
   release_eager(std::exchange(message.eager_charged, 0));
-  if (message.eager && reuses_room(message.total) && spare_.size() < kSpareMax)
-    spare_.push_back(std::move(message.eager));
-  message.eager.reset();
+  keep_room(std::move(message.eager), message.total);
   done_.push_back({message.token, key.group, key.stream, sequence, message.tag, length, std::move(status)});
+  forget_delivered(stream);
+}
+
+// In order, so that the n-th receive takes the n-th message whoever has it.
+void Inbox::hand_over(StreamKey key, Stream& stream) {
+  if (!limits_.hand_over_early) return;
+  while (stream.posted - stream.first_sequence < stream.messages.size()) {
+    Message& message = stream.messages[stream.posted - stream.first_sequence];
+    if (!message.begun || message.oversize || message.received < message.total) break;
+    early_.push_back({key, message.tag, message.total, std::move(message.eager), message.eager_charged});
+    message.posted = message.delivered = true;
+    ++stream.posted;
+    forget_delivered(stream);
+  }
+}
+
+void Inbox::give_back(EarlyMessage message) {
+  release_eager(message.charge);
+  keep_room(std::move(message.memory), message.length);
+}
+
+void Inbox::forget_delivered(Stream& stream) {
   while (!stream.messages.empty() && stream.messages.front().delivered) {
     stream.messages.pop_front();
     ++stream.first_sequence;
   }
+}
+
+void Inbox::keep_room(std::unique_ptr<OwnedRegion> room, std::uint64_t bytes) {
+  if (room && reuses_room(bytes) && spare_.size() < kSpareMax) spare_.push_back(std::move(room));
 }
 
 void Inbox::release_eager(std::uint64_t bytes) {

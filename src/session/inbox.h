@@ -25,6 +25,18 @@
 
 namespace r2ccl {
 
+// With SessionLimits::hand_over_early: a whole message that came before its receive, handed over with its memory. It counts as received,
+// so the next receive of its stream takes the message behind it; and it counts against the grant until it is given back.
+struct EarlyMessage {
+  StreamKey key;
+  std::uint64_t tag = 0;
+  std::size_t length = 0;
+  std::unique_ptr<OwnedRegion> memory;
+  std::uint64_t charge = 0;
+
+  ByteView bytes() const { return memory->bytes().first(length); }
+};
+
 class Inbox final {
  public:
   Inbox(const SessionLimits& limits, const Rules& rules) : limits_(limits), rules_(rules) {}
@@ -36,6 +48,8 @@ class Inbox final {
   void end_group(GroupId group, const Error& error);
   void fail_all(const Error& error);
   std::vector<Completion>& completions() { return done_; }  // since the caller last emptied it
+  std::vector<EarlyMessage>& early() { return early_; }     // likewise; each is given back later
+  void give_back(EarlyMessage message);
   bool has_group(GroupId group) const { return groups_.contains(group); }
 
   // ---- arriving chunks ----
@@ -97,6 +111,9 @@ class Inbox final {
   bool reuses_room(std::uint64_t bytes) const { return bytes >= limits_.eager_message_max / 4; }
   std::unique_ptr<OwnedRegion> room_for(std::uint64_t bytes);
   void finish_if_whole(StreamKey key, Stream& stream, std::uint64_t sequence);
+  void hand_over(StreamKey key, Stream& stream);
+  static void forget_delivered(Stream& stream);
+  void keep_room(std::unique_ptr<OwnedRegion> room, std::uint64_t bytes);
   void release_eager(std::uint64_t bytes);
 
   const SessionLimits& limits_;
@@ -115,6 +132,7 @@ class Inbox final {
   bool urgent_ = false;
   std::vector<std::unique_ptr<OwnedRegion>> spare_;  // of eager_message_max each
   std::vector<Completion> done_;
+  std::vector<EarlyMessage> early_;
 };
 
 }  // namespace r2ccl

@@ -13,10 +13,12 @@ struct SessionLimits {
   Duration chunk_time = 1ms;    // of the fastest path's rate, if that is less: control frames wait for a chunk to end
   Duration peer_timeout = 60s;  // R2CCL_PEER_TIMEOUT
 
-  std::size_t copy_bytes_max = 32 * 1024;             // messages up to this are copied and complete locally
+  std::size_t copy_bytes_max = 32 * 1024;             // messages up to this are copied and complete locally,
+  bool callers_copy = false;                          // by whoever sends them; to the session they are like others
   std::size_t replay_buffer_bytes = 4 * 1024 * 1024;  // for those copies; full: they wait for their receipt like others
   std::size_t eager_message_max = 32 * 1024;          // messages up to this leave without a posted receive,
   std::size_t eager_bytes = 1024 * 1024;              // while what was granted to their sender suffices
+  bool hand_over_early = false;                       // whole ones that came before their receive: see EarlyMessage
   std::size_t chunk_window = 1024;                    // chunks sent and not in the cumulative receipt
   std::size_t stream_operations_max = 1024;           // pending sends (or receives) per stream
   std::size_t path_in_flight_min = 128 * 1024;

@@ -32,7 +32,8 @@ Result<std::uint64_t> Outbox::send(StreamKey key, MemoryRef memory, std::uint64_
   message.tag = tag;
   message.memory = memory;
   ++unfinished_;
-  if (memory.length <= limits_.copy_bytes_max && keep_copy(message)) complete(key, sequence, message, {});
+  const bool small = memory.length <= limits_.copy_bytes_max;
+  if (small && !limits_.callers_copy && keep_copy(message)) complete(key, sequence, message, {});
   make_ready(key, stream);
   return sequence;
 }

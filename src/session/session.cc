@@ -117,6 +117,19 @@ void Session::harvest() {
   inbox_.completions().clear();
 }
 
+std::vector<EarlyMessage> Session::take_early() {
+  std::vector<EarlyMessage> early = std::exchange(inbox_.early(), {});
+  for (const EarlyMessage& message : early) {
+    telemetry_.record({.at = now_,
+                       .kind = EventKind::kMessageDelivered,
+                       .peer = peer_.process,
+                       .bytes = message.length,
+                       .extra = message.key.stream.value});
+    ++telemetry_.counters.messages_received;
+  }
+  return early;
+}
+
 // ---- driving -------------------------------------------------------------------------------------------------
 
 Turn Session::step(Instant now) {

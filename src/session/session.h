@@ -87,6 +87,14 @@ class Session final : private FrameSink {
   // Completions since the last call, oldest first.
   std::vector<Completion> take_completions();
   void take_completions(std::vector<Completion>& into);  // what `into` had is forgotten, its memory is used again
+  // With limits.hand_over_early: what came before its receive since the last call, in the order of each stream. Whoever takes it gives it
+  // back, also after its group has ended.
+  std::vector<EarlyMessage> take_early();
+  bool has_early() { return !inbox_.early().empty(); }
+  void give_back(EarlyMessage message) {
+    stirred_ = true;
+    inbox_.give_back(std::move(message));
+  }
   bool has_completions() {
     return !completions_.empty() || !outbox_.completions().empty() || !inbox_.completions().empty();
   }

@@ -56,6 +56,38 @@ TEST_P(EveryVersion, MessagesOfAllSizesArrive) {
   EXPECT_EQ(run_pair({.version = GetParam()}, sends_all(sizes), receives_all(sizes, 100)), "");
 }
 
+// No receive is asked for before everything was sent: what is short is over when it is copied, the rest when it waits at the other end.
+TEST_P(EveryVersion, WhatIsSentMayBeOverwrittenBeforeAnyReceive) {
+  const std::vector<std::size_t> sizes = {8, 0, 32 << 10, 100'000, 128 << 10, (128 << 10) + 1, 300'000, 512 << 10, 1};
+  constexpr int kRounds = 3;
+  const std::string why = run_pair(
+      {.version = GetParam()},
+      [&](Net& net, Line& line) {
+        void* const sender = open_sender(net, line);
+        for (std::size_t i = 0; i < kRounds * sizes.size(); ++i) {
+          Buffer data(sizes[i % sizes.size()]);
+          fill_pattern(data, i);
+          expect_ok(finish(net, must_send(net, sender, data.data(), data.size())), "send");
+          std::ranges::fill(data, 0);
+        }
+        line.meet();
+        line.meet();
+        expect_ok(net.close_send(sender), "close_send");
+      },
+      [&](Net& net, Line& line) {
+        void* const receiver = open_receiver(net, line);
+        line.meet();
+        for (std::size_t i = 0; i < kRounds * sizes.size(); ++i) {
+          Buffer data(sizes[i % sizes.size()]);
+          expect_ok(finish(net, must_receive(net, receiver, {{data.data(), data.size(), 0}})), "receive");
+          expect(has_pattern(data.data(), data.size(), i), "message " + std::to_string(i) + " has other bytes");
+        }
+        line.meet();
+        expect_ok(net.close_receive(receiver), "close_receive");
+      });
+  EXPECT_EQ(why, "");
+}
+
 TEST_P(EveryVersion, RequestsAreTestedInAnyOrder) {
   constexpr int kCount = nccl::kRequestsMax;
   constexpr std::size_t kBytes = 40'001;

@@ -94,6 +94,34 @@ TEST(NetPluginTrouble, TheFailureLineNamesNicServerAndCause) {
   EXPECT_EQ(run_pair({.nics = 3, .both = fault}, sends_and_looks, receives_until_empty(400'000)), "");
 }
 
+// Whether it came before its receive or after.
+TEST(NetPluginTrouble, AMessageLongerThanItsReceiveIsInvalidUsage) {
+  for (const bool early : {true, false}) {
+    const std::string why = run_pair(
+        {},
+        [&](Net& net, Line& line) {
+          void* const sender = open_sender(net, line);
+          Buffer data(1000);
+          if (!early) line.meet();
+          must_send(net, sender, data.data(), data.size(), 1);
+          if (early) expect_ok(finish(net, must_send(net, sender, data.data(), data.size(), 2)), "send");
+          line.meet();
+          expect_ok(net.close_send(sender), "close_send");
+        },
+        [&](Net& net, Line& line) {
+          void* const receiver = open_receiver(net, line);
+          Buffer data(1000);
+          if (early) expect_ok(finish(net, must_receive(net, receiver, {{data.data(), 1000, 2}})), "receive");
+          void* const request = must_receive(net, receiver, {{data.data(), 999, 1}});
+          if (!early) line.meet();
+          expect(finish(net, request) == nccl::kInvalidUsage, "it is too long");
+          line.meet();
+          expect_ok(net.close_receive(receiver), "close_receive");
+        });
+    EXPECT_EQ(why, "") << early;
+  }
+}
+
 // ---- the end of a connection --------------------------------------------------------------------------------------
 
 TEST(NetPluginTrouble, WhatWasSentBeforeCloseArrives) {
@@ -208,14 +236,14 @@ TEST(NetPluginTrouble, AMessageThatDoesNotFitIsMisuseAtBothEnds) {
       {},
       [](Net& net, Line& line) {
         void* const sender = open_sender(net, line);
-        Buffer data(500'000);
+        Buffer data(700'000);
         expect(finish(net, must_send(net, sender, data.data(), data.size())) == nccl::kInvalidUsage, "sender");
         line.meet();
         expect_ok(net.close_send(sender), "close_send");
       },
       [](Net& net, Line& line) {
         void* const receiver = open_receiver(net, line);
-        Buffer data(400'000);
+        Buffer data(600'000);
         expect(finish(net, must_receive(net, receiver, {{data.data(), data.size(), 0}})) == nccl::kInvalidUsage,
                "receiver");
         line.meet();

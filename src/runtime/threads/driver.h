@@ -38,7 +38,7 @@ struct DriverConfig {
   Duration sleep_max = 1s;
   // Where many turns of a caller that polls take longer and move something, the progress thread does such work from now on, until most of
   // its turns are short again. One long turn says nothing: a thread may have been preempted. Zero: never.
-  Duration long_turn = 15us;
+  Duration long_turn = 8us;
 };
 
 class Driver final {

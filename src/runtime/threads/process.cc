@@ -83,6 +83,8 @@ Result<std::unique_ptr<Process>> Process::create(const Settings& settings, const
   config.session.limits.copy_bytes_max = options.copy_bytes_max;
   config.session.limits.eager_message_max = options.eager_message_max;
   config.session.limits.eager_bytes = options.eager_bytes;
+  config.session.limits.callers_copy = options.callers_copy;
+  config.session.limits.hand_over_early = options.hand_over_early;
   config.server = server_of(settings);
   config.rank = options.rank;
   config.host = options.host.empty() ? host_name() : options.host;

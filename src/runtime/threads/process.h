@@ -38,6 +38,8 @@ struct ProcessOptions {
   std::size_t copy_bytes_max = SessionLimits{}.copy_bytes_max;
   std::size_t eager_message_max = SessionLimits{}.eager_message_max;
   std::size_t eager_bytes = SessionLimits{}.eager_bytes;
+  bool callers_copy = false;  // this process's own choice, like the next
+  bool hand_over_early = false;
 };
 
 class Process final {
