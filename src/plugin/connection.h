@@ -10,22 +10,20 @@
 // Sending    NCCL's own thread copies what is not too long, and for NCCL the send is over: the thread that writes to the network is free,
 //            and NCCL goes on to its next operation without waiting for a receipt.
 // Receiving  Messages that come before their receive wait on a shelf, and NCCL's own thread copies them when it asks: the thread that
-//            reads from the network is free for what comes next, and nobody waits for it. Receives that were asked for earlier and have
-//            not reached the session yet go first.
+//            reads from the network is free for what comes next, and nobody waits for it.
 // Closing    Both ends say how much they did and wait for each other in the background, so that nothing that was sent is lost; a
 //            connection closed with requests pending ends at once, at both ends.
 // Threads    NCCL uses a connection from one thread at a time. What belongs to the engine is marked; the rest is atomic.
 
 #include <array>
 #include <atomic>
-#include <deque>
 #include <memory>
-#include <mutex>
-#include <optional>
 
 #include "base/id.h"
 #include "env/secret.h"
 #include "plugin/nccl_net.h"
+#include "plugin/send_copies.h"
+#include "plugin/shelf.h"
 #include "session/session.h"
 #include "transport/link.h"
 
@@ -34,14 +32,13 @@ namespace r2ccl {
 class Endpoint;
 class Connection;
 
-inline constexpr int kGroupedMax = 8;                                 // receives in one request
-inline constexpr std::size_t kCopyBytesMax = std::size_t{128} << 10;  // longer ones are not copied on their way out
+inline constexpr int kGroupedMax = 8;  // receives in one request
 
 // Host memory that NCCL named.
 class NamedRegion final : public Region {
  public:
   void name(void* data, std::size_t size) { data_ = static_cast<std::byte*>(data), size_ = size; }
-  const std::byte* data() const { return data_; }
+  ByteView bytes() const { return {data_, size_}; }
   std::byte* host() override { return data_; }
   std::size_t size() const override { return size_; }
   void read(std::size_t offset, std::span<std::byte> out) override {
@@ -70,14 +67,6 @@ struct alignas(16) Request {
   std::atomic<nccl::Result> result = nccl::kSuccess;
 };
 
-// A message on its way that NCCL need not wait for. Made when needed and used again.
-struct alignas(16) SendCopy {
-  explicit SendCopy(std::size_t room) : memory(room) {}
-  OwnedRegion memory;
-  std::size_t length = 0;
-  std::uint32_t tag = 0;
-};
-
 class alignas(16) Connection final {
  public:
   enum class State : std::uint8_t { kMeeting, kOpen, kFailed };
@@ -94,14 +83,6 @@ class alignas(16) Connection final {
   nccl::Result failure() const { return failure_; }
   Request* take();  // null: all are in use
   void give_back(Request& request);
-  // A copy of the bytes; null: too many are under way.
-  SendCopy* copy_of(const Request::Part& part);
-
-  // ---- either ----
-  void give_back(SendCopy& copy);
-  void put_on_shelf(EarlyMessage message);
-  // The next message of the stream, if it is there and not longer than this.
-  std::optional<EarlyMessage> take_from_shelf(StreamId stream, std::size_t longest = SIZE_MAX);
 
  private:
   friend class Endpoint;
@@ -112,18 +93,8 @@ class alignas(16) Connection final {
   Request* free_ = nullptr;
   std::atomic<State> state_ = State::kMeeting;
   std::atomic<nccl::Result> failure_ = nccl::kSuccess;
-  std::atomic<std::uint64_t> unposted_ = 0;  // receives on their way to the session
-
-  static constexpr std::size_t kCopyRooms =
-      2;  // sizes of copies, so that a few bytes do not take the room of the largest
-  std::mutex copies_mutex_;
-  std::vector<std::unique_ptr<SendCopy>> copies_;               // all of them
-  std::array<std::vector<SendCopy*>, kCopyRooms> free_copies_;  // by size
-  std::size_t copied_bytes_ = 0;
-
-  std::mutex shelf_mutex_;
-  std::deque<EarlyMessage> shelf_;
-  std::atomic<std::size_t> shelved_ = 0;  // = shelf_.size()
+  SendCopies copies_;
+  Shelf shelf_;
 
   // ---- with the engine held ----
   KeyId key_;

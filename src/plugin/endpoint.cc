@@ -24,7 +24,7 @@ constexpr std::size_t kUsedBytes = std::size_t{512} << 10;  // copied by callers
 Result<std::unique_ptr<Endpoint>> Endpoint::create(const Settings& settings, Log& log) {
   ProcessOptions options;
   options.log = &log;
-  options.copy_bytes_max = kCopyBytesMax;
+  options.copy_bytes_max = SendCopies::kLengthMax;
   options.eager_message_max = kEagerBytes;
   options.eager_bytes = kGrantBytes;
   options.callers_copy = true;
@@ -94,11 +94,11 @@ void Endpoint::submit(Request& request) {
   const bool sends = connection.side() == Connection::Side::kSend;
   SendCopy* copy = nullptr;
   if (sends) {
-    copy = connection.copy_of(request.parts[0]);
+    copy = connection.copies_.make(request.parts[0].memory.bytes(), request.parts[0].tag);
     if (copy != nullptr) end_part(request, 0, copy->length, nccl::kSuccess);
   } else {
     if (serve(request)) return;
-    connection.unposted_.fetch_add(1, std::memory_order_relaxed);
+    connection.shelf_.send_on();
   }
   {
     const std::lock_guard lock(queue_mutex_);
@@ -113,9 +113,9 @@ void Endpoint::submit(Request& request) {
 // A receive of what is there already, by the caller itself.
 bool Endpoint::serve(Request& request) {
   Connection& connection = *request.connection;
-  if (request.count != 1 || connection.unposted_.load(std::memory_order_acquire) != 0) return false;
+  if (request.count != 1) return false;
   Request::Part& part = request.parts[0];
-  auto message = connection.take_from_shelf(StreamId{part.tag}, part.memory.size());
+  auto message = connection.shelf_.take_now(StreamId{part.tag}, part.memory.size());
   if (!message) return false;
   if (message->length != 0) part.memory.write(0, message->bytes());
   connection.moved_.fetch_add(1, std::memory_order_relaxed);
@@ -246,7 +246,7 @@ bool Endpoint::post_copy(Connection& connection, SendCopy& copy) {
     if (posted.error().fault == Fault::kBusy) return false;
     lose(connection, posted.error());
   }
-  connection.give_back(copy);
+  connection.copies_.give_back(copy);
   return true;
 }
 
@@ -259,7 +259,7 @@ bool Endpoint::post_request(Request& request) {
     if (!sends) early[part] = next_early(connection, StreamId{request.parts[part].tag});
     if (!early[part] && !post_part(connection, request, part)) return false;
   }
-  if (!sends) connection.unposted_.fetch_sub(1, std::memory_order_release);
+  if (!sends) connection.shelf_.arrived();
   for (int part = 0; part < count; ++part) {
     if (early[part]) end_early(request, part, std::move(*early[part]));
   }
@@ -273,7 +273,7 @@ std::optional<EarlyMessage> Endpoint::next_early(Connection& connection, StreamI
   if (connection.session_->has_early()) {
     for (EarlyMessage& message : connection.session_->take_early()) on_early(*connection.session_, std::move(message));
   }
-  return connection.take_from_shelf(stream);
+  return connection.shelf_.take(stream);
 }
 
 void Endpoint::end_early(Request& request, int part, EarlyMessage message) {
@@ -339,7 +339,7 @@ void Endpoint::end_part(Request& request, int part, std::size_t moved, nccl::Res
 void Endpoint::on_early(Session& session, EarlyMessage message) {
   const auto found = connections_.find(message.key.group);
   if (found == connections_.end()) return session.give_back(std::move(message));
-  found->second->put_on_shelf(std::move(message));
+  found->second->shelf_.put(std::move(message));
 }
 
 void Endpoint::on_completion(ProcessId, const Completion& completion) {
@@ -347,7 +347,7 @@ void Endpoint::on_completion(ProcessId, const Completion& completion) {
   const auto found = connections_.find(completion.group);
   if (found == connections_.end() || low == kByeOut) return;
   if (low == kCopy) {
-    found->second->give_back(object_of<SendCopy>(completion.token));
+    found->second->copies_.give_back(object_of<SendCopy>(completion.token));
     return fail_if_open(*found->second, completion);
   }
   if (low == kByeIn) return on_bye(object_of<Connection>(completion.token), completion);

@@ -135,8 +135,7 @@ nccl::Result Endpoint::result_of(const Connection& connection, const Error& erro
 void Endpoint::end(Connection& connection) {
   if (std::ranges::find(over_, &connection) != over_.end()) return;
   if (connection.session_ != nullptr) connection.session_->abort(GroupId{connection.key_.value});
-  for (EarlyMessage& message : connection.shelf_) connection.session_->give_back(std::move(message));
-  connection.shelf_.clear();
+  for (EarlyMessage& message : connection.shelf_.take_all()) connection.session_->give_back(std::move(message));
   over_.push_back(&connection);
 }
 
