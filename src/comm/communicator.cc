@@ -253,7 +253,7 @@ struct Communicator::Impl {
     past.push_back({number, signature_of(call), call});
     if (past.size() > kRemembered) past.pop_front();
     running_tag = tag_of(number, map.version, past.back().signature);
-    mailbox.set_tag(running_tag);
+    mailbox.begin(running_tag, plan && plan->keeps_rails);
     begin_counting(plan.get());
     const Operation::Place place{rank, size, device, mailbox, pool, shelf, board};
     running.emplace(call, place, std::move(plan), running_tag);

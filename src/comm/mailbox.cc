@@ -80,12 +80,13 @@ std::byte* host_memory(const MemoryRef& memory) {
 
 }  // namespace
 
-Status Mailbox::send(std::uint32_t to, StreamId stream, MemoryRef memory, std::uint64_t tag, std::uint64_t token) {
+Status Mailbox::send(std::uint32_t to, StreamId stream, MemoryRef memory, std::uint64_t tag, std::uint64_t token,
+                     std::optional<NicId> nic) {
   if (beside(to)) {
     alley_->send(to, stream.value, host_memory(memory), memory.length, tag, token);
     return {};
   }
-  const auto sent = session_with(to).send(group_, stream, memory, tag, token);
+  const auto sent = session_with(to).send(group_, stream, memory, tag, token, nic);
   return sent ? Status{} : refused(to, sent.error());
 }
 
@@ -98,8 +99,10 @@ Status Mailbox::receive(std::uint32_t from, StreamId stream, MemoryRef memory, s
   return posted ? Status{} : refused(from, posted.error());
 }
 
-Status Mailbox::send(std::uint32_t to, std::uint32_t channel, MemoryRef memory, std::uint64_t token) {
-  return send(to, stream_of(Kind::kCollective, channel), memory, tag_, pack(Kind::kCollective, token));
+Status Mailbox::send(std::uint32_t to, std::uint32_t channel, std::optional<NicId> nic, MemoryRef memory,
+                     std::uint64_t token) {
+  if (!keeps_rails_) nic.reset();
+  return send(to, stream_of(Kind::kCollective, channel), memory, tag_, pack(Kind::kCollective, token), nic);
 }
 
 Status Mailbox::receive(std::uint32_t from, std::uint32_t channel, MemoryRef memory, std::uint64_t token) {

@@ -55,9 +55,11 @@ class Mailbox final : public Courier {
   bool step_neighbours(const std::function<void(const Done&)>& on_done);
   bool waits_for_neighbours() const { return alley_ != nullptr && alley_->waits(); }
 
-  // Of the collective that runs: marks its messages.
-  void set_tag(std::uint64_t tag) { tag_ = tag; }
-  Status send(std::uint32_t to, std::uint32_t channel, MemoryRef memory, std::uint64_t token) override;
+  // Of the collective that runs: `tag` marks its messages. `keeps_rails`: they leave by the NIC of their lane, or the next one that is
+  // alive; else by whichever will be done first.
+  void begin(std::uint64_t tag, bool keeps_rails) { tag_ = tag, keeps_rails_ = keeps_rails; }
+  Status send(std::uint32_t to, std::uint32_t channel, std::optional<NicId> nic, MemoryRef memory,
+              std::uint64_t token) override;
   Status receive(std::uint32_t from, std::uint32_t channel, MemoryRef memory, std::uint64_t token) override;
   Status send_point(std::uint32_t to, MemoryRef memory, std::uint64_t token);
   Status receive_point(std::uint32_t from, MemoryRef memory, std::uint64_t token);
@@ -88,7 +90,8 @@ class Mailbox final : public Courier {
     HostRegion region;
   };
   bool beside(std::uint32_t rank) const { return alley_ != nullptr && alley_->has(rank); }
-  Status send(std::uint32_t to, StreamId stream, MemoryRef memory, std::uint64_t tag, std::uint64_t token);
+  Status send(std::uint32_t to, StreamId stream, MemoryRef memory, std::uint64_t tag, std::uint64_t token,
+              std::optional<NicId> nic = {});
   Status receive(std::uint32_t from, StreamId stream, MemoryRef memory, std::uint64_t tag, std::uint64_t token);
   Session& session_with(std::uint32_t rank);
   Status await_letter(std::uint32_t from);
@@ -102,6 +105,7 @@ class Mailbox final : public Courier {
   Alley* alley_ = nullptr;  // null: there are no neighbours to share memory with
   std::vector<Alley::Done> alley_done_;
   std::uint64_t tag_ = 0;
+  bool keeps_rails_ = false;
   std::vector<ProcessInfo> members_;
   std::map<ProcessId, std::uint32_t> rank_of_;
   std::vector<Session*> sessions_;  // [rank]; null until used. Sessions stay as long as the engine.

@@ -14,9 +14,11 @@ struct ModeRow {
   Mode mode;
   std::string_view algorithm;  // of all_reduce
 };
+// The plan that moves the share of a lost NIC to one other: it says so by its rails alone.
+constexpr std::string_view kRepairOnly = "repair_only";
 constexpr auto kModes = std::to_array<ModeRow>({
     {"off", Mode::kOff, "ring"},
-    {"repair", Mode::kRepair, "ring"},
+    {"repair", Mode::kRepair, "ring"},  // as repair_only is on a healthy cluster, and several ranks a server are in it one by one
     {"balance", Mode::kBalance, "balance"},
     {"r2", Mode::kR2, "r2"},
     {"optcc", Mode::kOptcc, "optcc"},
@@ -67,6 +69,7 @@ Result<std::shared_ptr<const RankPlan>> Plans::plan_for(const Call& call) {
   RankPlan made{plan->frame, plan->lanes(rank_)};
   const std::size_t width = size_of(call.type);
   made.moved_bytes = moved_bytes(made, request.bytes / width, width);
+  made.keeps_rails = mode_ == Mode::kRepair || made.frame.algorithm == kRepairOnly;
   return kept_.emplace_back(key, std::make_shared<const RankPlan>(std::move(made))).second;
 }
 

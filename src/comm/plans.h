@@ -13,9 +13,9 @@
 
 namespace r2ccl {
 
-// R2CCL_MODE. kOff and kRepair never re-plan: the ring of the healthy cluster goes on, over what the sessions have left.
-//   off      ring; no plan for failures (sessions still repair: bytes are never given up)
-//   repair   the same
+// R2CCL_MODE. kOff and kRepair never re-plan: the ring of the healthy cluster goes on.
+//   off      ring; no plan for failures (sessions still repair: bytes are never given up, and go over all NICs that are left)
+//   repair   the papers' hot repair: one ring a NIC; that of a lost one goes over the next that is alive, which then has two shares
 //   balance  ring by surviving bandwidth
 //   r2, optcc, direct, trees   that algorithm for all_reduce where it applies, else as auto
 //   auto     the cheapest by the cost model

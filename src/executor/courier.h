@@ -2,7 +2,9 @@
 // What an execution needs of the network: messages between the ranks of its communicator, matched in order.
 
 #include <cstdint>
+#include <optional>
 
+#include "base/id.h"
 #include "base/result.h"
 #include "transport/link.h"
 
@@ -14,7 +16,9 @@ class Courier {
   // The n-th send to (rank, channel) meets the n-th receive that `rank` posts for (this rank, channel), which has the same length,
   // never 0. Memory stays valid until the token completes; completions come later, never from inside these calls. A send completes
   // with its receipt. kBusy: nothing was taken, try again later.
-  virtual Status send(std::uint32_t to, std::uint32_t channel, MemoryRef memory, std::uint64_t token) = 0;
+  // `nic`: where the schedule has the lane of the message; a courier may know better.
+  virtual Status send(std::uint32_t to, std::uint32_t channel, std::optional<NicId> nic, MemoryRef memory,
+                      std::uint64_t token) = 0;
   virtual Status receive(std::uint32_t from, std::uint32_t channel, MemoryRef memory, std::uint64_t token) = 0;
 };
 

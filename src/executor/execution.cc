@@ -73,6 +73,14 @@ void Execution::Impl::connect(const Needs& needs) {
   own = {block.memory.get(), block.bytes};
 }
 
+std::optional<NicId> Execution::Impl::nic_of(std::int32_t rail) const {
+  if (rail == kAnyRail) return std::nullopt;
+  if (frame.nic_of_rail.empty()) return NicId{static_cast<std::uint8_t>(rail)};
+  const std::size_t rails = frame.nic_of_rail.size() / (frame.ranks / frame.ranks_per_server);
+  const std::size_t server = rank / frame.ranks_per_server;
+  return NicId{frame.nic_of_rail[server * rails + static_cast<std::size_t>(rail)]};
+}
+
 void Execution::Impl::add_lanes(const Needs& needs) {
   runs.reserve(lanes.size());
   queue.resize(lanes.size());
@@ -81,6 +89,7 @@ void Execution::Impl::add_lanes(const Needs& needs) {
   std::uint32_t ahead = 0;
   for (std::uint32_t l = 0; l < lanes.size(); ++l) {
     LaneRun& lane = runs.emplace_back(lanes[l], l);
+    lane.nic = nic_of(lanes[l].rail);
     for (const Step& s : lanes[l].steps) {
       lane.lands = lane.lands || lands_in_place(s);
       if (receives(s.kind) && !lane.ahead) lane.ahead.emplace(lane.at);

@@ -75,6 +75,7 @@ struct Execution::Impl {
   // execution.cc
   void connect(const Needs& needs);
   void add_lanes(const Needs& needs);
+  std::optional<NicId> nic_of(std::int32_t rail) const;
   void add_dependents();
   void start();
   void wake(std::uint32_t lane);

@@ -20,14 +20,16 @@ struct Given {
   std::uint32_t channel = 0;
   MemoryRef memory;
   std::uint64_t token = 0;
+  std::optional<NicId> nic{};
 
   std::uint64_t* data() const { return reinterpret_cast<std::uint64_t*>(memory.region->host() + memory.offset); }
 };
 
 class Script final : public Courier {
  public:
-  Status send(std::uint32_t to, std::uint32_t channel, MemoryRef memory, std::uint64_t token) override {
-    return take({true, to, channel, memory, token});
+  Status send(std::uint32_t to, std::uint32_t channel, std::optional<NicId> nic, MemoryRef memory,
+              std::uint64_t token) override {
+    return take({true, to, channel, memory, token, nic});
   }
   Status receive(std::uint32_t from, std::uint32_t channel, MemoryRef memory, std::uint64_t token) override {
     return take({false, from, channel, memory, token});
@@ -283,6 +285,19 @@ TEST_F(ExecutionTest, LanesThatShareAConnectionReceiveInTheOrderOfTheirWaits) {
   EXPECT_THAT(given(), ElementsAre(1, 2, 3));
   complete(2);
   EXPECT_TRUE(execution_->over());
+}
+
+TEST_F(ExecutionTest, SendsNameTheNicOfTheirLanesRail) {
+  Lane pinned = lane({send(0)});
+  pinned.rail = 1;
+  start({pinned, lane({send(1)})});
+  EXPECT_EQ(courier_.given[0].nic, NicId{1});
+  EXPECT_EQ(courier_.given[1].nic, std::nullopt);
+
+  courier_.given.clear();
+  frame_.nic_of_rail = {0, 2, 2, 0, 1, 2, 0, 1, 2};  // rail 1 of server 0 goes over NIC 2
+  start({pinned});
+  EXPECT_EQ(courier_.given[0].nic, NicId{2});
 }
 
 TEST_F(ExecutionTest, ABusyCourierIsAskedAgain) {

@@ -6,6 +6,7 @@
 #include <cstdint>
 #include <optional>
 
+#include "base/id.h"
 #include "executor/receipts.h"
 #include "schedule/cursor.h"
 #include "schedule/schedule.h"
@@ -88,6 +89,7 @@ struct LaneRun {
 
   const Lane* lane;
   std::uint32_t number;
+  std::optional<NicId> nic{};  // of its rail at this server
   LaneCursor first;            // before all steps
   LaneCursor at;               // the step that runs next
   std::uint64_t executed = 0;  // steps that ended

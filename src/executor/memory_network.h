@@ -90,7 +90,8 @@ class MemoryNetwork {
   class End final : public Courier {
    public:
     End(MemoryNetwork& network, std::uint32_t rank) : network_(network), rank_(rank) {}
-    Status send(std::uint32_t to, std::uint32_t channel, MemoryRef memory, std::uint64_t token) override {
+    Status send(std::uint32_t to, std::uint32_t channel, std::optional<NicId> /*nic*/, MemoryRef memory,
+                std::uint64_t token) override {
       return network_.take(rank_, {rank_, to, channel}, true, memory, token);
     }
     Status receive(std::uint32_t from, std::uint32_t channel, MemoryRef memory, std::uint64_t token) override {

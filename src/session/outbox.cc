@@ -20,7 +20,8 @@ constexpr std::uint64_t kFinestMost = 32 * 1024;
 
 // ---- the application's side ----------------------------------------------------------------------------------
 
-Result<std::uint64_t> Outbox::send(StreamKey key, MemoryRef memory, std::uint64_t tag, std::uint64_t token) {
+Result<std::uint64_t> Outbox::send(StreamKey key, MemoryRef memory, std::uint64_t tag, std::uint64_t token,
+                                   std::optional<NicId> nic) {
   if (!groups_.contains(key.group))
     return fail(Fault::kMisuse, fmt::format("group {:x} has not joined this session", key.group.value));
   Stream& stream = streams_[key];
@@ -31,6 +32,7 @@ Result<std::uint64_t> Outbox::send(StreamKey key, MemoryRef memory, std::uint64_
   message.token = token;
   message.tag = tag;
   message.memory = memory;
+  message.nic = nic;
   ++unfinished_;
   const bool small = memory.length <= limits_.copy_bytes_max;
   if (small && !limits_.callers_copy && keep_copy(message)) complete(key, sequence, message, {});
@@ -227,6 +229,7 @@ void Outbox::make_ready(StreamKey key, Stream& stream) {
 std::optional<std::uint32_t> Outbox::next_length(std::size_t paths, std::uint64_t chunk_max) {
   paths_ = std::max<std::size_t>(paths, 1);
   chunk_max_ = std::min<std::uint64_t>(chunk_max, limits_.chunk_bytes);
+  next_nic_.reset();
   while (!resend_.empty()) {
     OutChunk* chunk = find(resend_.front());
     if (chunk != nullptr && !chunk->receipted && chunk->queued)
@@ -241,6 +244,7 @@ std::optional<std::uint32_t> Outbox::next_length(std::size_t paths, std::uint64_
     if (may_send(key, stream)) {
       Message& message = stream.messages[stream.next_cut - stream.first_sequence];
       start(stream, message);
+      next_nic_ = message.nic;
       if ((message.flags & DataBody::kOversize) != 0) return 0;
       return static_cast<std::uint32_t>(
           std::min<std::uint64_t>(message.chunk_bytes, message.memory.length - message.cut));
@@ -249,6 +253,11 @@ std::optional<std::uint32_t> Outbox::next_length(std::size_t paths, std::uint64_
     ready_.pop_front();
   }
   return std::nullopt;
+}
+
+void Outbox::skip_next() {
+  ready_.push_back(ready_.front());
+  ready_.pop_front();
 }
 
 // What the receiver will charge for it, and release in the end, to the byte.
@@ -272,7 +281,8 @@ void Outbox::start(Stream& stream, Message& message) {
   const auto pages = [](std::uint64_t bytes) { return bytes & ~4095ull; };
   const std::uint64_t least = std::clamp<std::uint64_t>(pages(chunk_max_ / kFinest), kChunkBytesMin, kFinestMost);
   const std::uint64_t most = std::max(least, chunk_max_);
-  const std::uint64_t even = pages((length + paths_ - 1) / paths_ + 4095);
+  const std::uint64_t paths = message.nic ? 1 : paths_;
+  const std::uint64_t even = pages((length + paths - 1) / paths + 4095);
   message.chunk_bytes =
       static_cast<std::uint32_t>(std::min<std::uint64_t>(limits_.chunk_bytes, std::clamp(even, least, most)));
   if (eager) eager_used_ += eager_cost(length, message.chunk_bytes);

@@ -75,7 +75,8 @@ class Outbox final {
 
   // ---- the application's side ----
   void open_group(GroupId group) { groups_.try_emplace(group, false); }
-  Result<std::uint64_t> send(StreamKey key, MemoryRef memory, std::uint64_t tag, std::uint64_t token);
+  Result<std::uint64_t> send(StreamKey key, MemoryRef memory, std::uint64_t tag, std::uint64_t token,
+                             std::optional<NicId> nic = {});
   // Ends every stream of the group; pending sends complete with `error`. Returns the copies whose memory must not be read any
   // more; those that never went out are then reported with on_copy_lost().
   struct CopyOut {
@@ -115,6 +116,11 @@ class Outbox final {
   // Bytes of the next transmission, if any may go now: resends first, then new chunks in turn between streams. A message
   // begun now is cut for so many paths, into chunks of at most `chunk_max`.
   std::optional<std::uint32_t> next_length(std::size_t paths, std::uint64_t chunk_max);
+  // Where that transmission is to leave; none: anywhere.
+  std::optional<NicId> next_nic() const { return next_nic_; }
+  // That transmission can not leave yet: the streams after its own have their turn. At most `ready()` times in a row.
+  void skip_next();
+  std::size_t ready() const { return ready_.size(); }
   // The chunk for that transmission; a new one gets its number here.
   OutChunk& take_next(SendReason& reason);
   OutChunk* find(ChunkId id);
@@ -136,6 +142,7 @@ class Outbox final {
     std::uint64_t receipted = 0;  // bytes known to be in
     std::uint32_t chunk_bytes = 0;
     std::uint8_t flags = 0;
+    std::optional<NicId> nic;
     bool started = false;
     bool cut_all = false;
     bool completed = false;  // told the application
@@ -174,6 +181,7 @@ class Outbox final {
   std::size_t copied_bytes_ = 0;
   std::size_t unfinished_ = 0;  // messages accepted and not yet all receipted
   std::size_t paths_ = 1;
+  std::optional<NicId> next_nic_;
   std::uint64_t chunk_max_ = 0;
   std::vector<std::unique_ptr<OwnedRegion>> spare_;
   std::vector<std::vector<Copy>> spare_copies_;  // empty; only their memory counts

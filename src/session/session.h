@@ -78,7 +78,9 @@ class Session final : private FrameSink {
   void join(GroupId group, const Secret& secret);
   // Messages of a stream are matched in order: the n-th receive takes the n-th send. Completions may come in any order.
   // kBusy: too many operations are pending on the stream; kPeerDown and kMisuse as they say.
-  Result<std::uint64_t> send(GroupId group, StreamId stream, MemoryRef memory, std::uint64_t tag, std::uint64_t token);
+  // `nic`: the message leaves by that NIC of ours alone, or the next usable one in their order; what has to be sent again goes anywhere.
+  Result<std::uint64_t> send(GroupId group, StreamId stream, MemoryRef memory, std::uint64_t tag, std::uint64_t token,
+                             std::optional<NicId> nic = {});
   Result<std::uint64_t> receive(GroupId group, StreamId stream, MemoryRef memory, std::uint64_t tag,
                                 std::uint64_t token);
   // Ends all streams of a group at both ends: pending operations complete with kAborted before this returns, and no user memory of
@@ -200,6 +202,7 @@ class Session final : private FrameSink {
   // sending (session_send.cc)
   void pump();
   const std::vector<Path*>& usable_paths();
+  std::optional<std::size_t> next_path(std::uint32_t bytes);  // of usable_; none: what waits should wait on
   bool transmit(Path& path, OutChunk& chunk, SendReason reason);
   void hedge(Path& path);
   void flush_state();

@@ -62,21 +62,40 @@ const std::vector<Path*>& Session::usable_paths() {
   return usable_;
 }
 
+std::optional<std::size_t> Session::next_path(std::uint32_t bytes) {
+  const auto candidate = [this](const Path& path) {
+    return StripeCandidate{path.rate.rate_bytes_s(now_), path.distance_weight, path.in_flight_bytes, path.min_rtt,
+                           path.rate.try_at()};
+  };
+  if (const auto nic = outbox_.next_nic()) {
+    // Numbers wrap: after the last NIC comes the first.
+    const auto distance = [&](const Path* path) { return static_cast<std::uint8_t>(path->here.value - nic->value); };
+    const auto nearest = std::ranges::min_element(usable_, {}, distance);
+    if (is_full(candidate(**nearest), bytes, config_.limits)) return std::nullopt;
+    return nearest - usable_.begin();
+  }
+  candidates_.clear();
+  for (const Path* path : usable_) candidates_.push_back(candidate(*path));
+  return choose_path(candidates_, bytes, config_.limits, now_);
+}
+
 void Session::pump() {
   if (!outbox_.has_next()) return;
   usable_paths();
   double rate = 0;
   for (const Path* path : usable_) rate = std::max(rate, path->rate.rate_bytes_s(now_));
   const auto chunk_max = static_cast<std::uint64_t>(rate * to_seconds(config_.limits.chunk_time));
+  std::size_t skipped = 0;  // in a row
   while (!usable_.empty()) {
     const auto length = outbox_.next_length(usable_.size(), chunk_max);
     if (!length) return;
-    candidates_.clear();
-    for (const Path* path : usable_)
-      candidates_.push_back({path->rate.rate_bytes_s(now_), path->distance_weight, path->in_flight_bytes, path->min_rtt,
-                             path->rate.try_at()});
-    const auto chosen = choose_path(candidates_, *length, config_.limits, now_);
-    if (!chosen) return;
+    const auto chosen = next_path(*length);
+    if (!chosen) {
+      if (!outbox_.next_nic() || ++skipped >= outbox_.ready()) return;
+      outbox_.skip_next();
+      continue;
+    }
+    skipped = 0;
     SendReason reason{};
     OutChunk& chunk = outbox_.take_next(reason);
     if (transmit(*usable_[*chosen], chunk, reason)) continue;

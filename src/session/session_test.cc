@@ -120,6 +120,13 @@ TEST(Session, EverySizeArrivesExactlyInBothDirections) {
   }
 }
 
+std::map<PathId, int> chunks_by_path(const Pair& pair) {
+  std::map<PathId, int> chunks;
+  for (const Event& event : pair.telemetry[0].events())
+    if (event.kind == EventKind::kChunkSent) ++chunks[event.path];
+  return chunks;
+}
+
 TEST(Session, BulkUsesAllPaths) {
   Pair pair;
   ASSERT_TRUE(pair.run([&] { return pair.all_up(); }));
@@ -127,10 +134,59 @@ TEST(Session, BulkUsesAllPaths) {
   ASSERT_TRUE(pair.ends[1]->receive(kGroup, kStream, target.all(), 0, 1));
   ASSERT_TRUE(pair.ends[0]->send(kGroup, kStream, source.all(), 0, 1));
   ASSERT_TRUE(pair.run_until_completions(1, 1));
-  std::map<PathId, int> chunks;
-  for (const Event& event : pair.telemetry[0].events())
-    if (event.kind == EventKind::kChunkSent) ++chunks[event.path];
-  EXPECT_EQ(chunks.size(), 4u);
+  EXPECT_EQ(chunks_by_path(pair).size(), 4u);
+}
+
+TEST(Session, AMessageWithANicLeavesByThatOneOrTheNext) {
+  for (const bool lost : {false, true}) {
+    Pair pair(3);
+    ASSERT_TRUE(pair.run([&] { return pair.all_up(); }));
+    if (lost) {
+      pair.net.unreachable.insert(kRail1);
+      pair.net.cut(kRail1);
+      pair.turn(), pair.turn();
+    }
+    Buffer source(pattern(400'000, 1)), target(400'000);
+    ASSERT_TRUE(pair.ends[1]->receive(kGroup, kStream, target.all(), 0, 1));
+    ASSERT_TRUE(pair.ends[0]->send(kGroup, kStream, source.all(), 0, 1, NicId{1}));
+    ASSERT_TRUE(pair.run_until_completions(1, 1));
+    EXPECT_EQ(source.bytes, target.bytes);
+    const auto chunks = chunks_by_path(pair);
+    ASSERT_EQ(chunks.size(), 1u);
+    EXPECT_EQ(chunks.begin()->first, lost ? (PathId{{2}, {2}}) : kRail1);
+  }
+}
+
+TEST(Session, AfterTheLastNicComesTheFirst) {
+  Pair pair(2);
+  ASSERT_TRUE(pair.run([&] { return pair.all_up(); }));
+  pair.net.unreachable.insert(kRail1);
+  pair.net.cut(kRail1);
+  Buffer source(pattern(50'000, 1)), target(50'000);
+  ASSERT_TRUE(pair.ends[1]->receive(kGroup, kStream, target.all(), 0, 1));
+  ASSERT_TRUE(pair.ends[0]->send(kGroup, kStream, source.all(), 0, 1, NicId{1}));
+  ASSERT_TRUE(pair.run_until_completions(1, 1));
+  EXPECT_EQ(source.bytes, target.bytes);
+}
+
+// The first stream fills its NIC and can not go on before receipts come; the second has a NIC of its own.
+TEST(Session, AStreamWhoseNicIsFullHoldsNoOtherUp) {
+  Pair pair(2);
+  ASSERT_TRUE(pair.run([&] { return pair.all_up(); }));
+  Buffer many(pattern(2'000'000, 1)), few(pattern(20'000, 2)), many_in(2'000'000), few_in(20'000);
+  const StreamId other{2};
+  ASSERT_TRUE(pair.ends[1]->receive(kGroup, kStream, many_in.all(), 0, 1));
+  ASSERT_TRUE(pair.ends[1]->receive(kGroup, other, few_in.all(), 0, 2));
+  pair.turn(), pair.turn();  // the credits are there
+  pair.net.silent.insert(kRail0);
+  ASSERT_TRUE(pair.ends[0]->send(kGroup, kStream, many.all(), 0, 1, NicId{0}));
+  pair.turn();
+  ASSERT_TRUE(pair.ends[0]->send(kGroup, other, few.all(), 0, 2, NicId{1}));
+  const auto few_there = [&] {
+    return std::ranges::any_of(pair.completions[1], [](const Completion& done) { return done.token == 2; });
+  };
+  EXPECT_TRUE(pair.run(few_there, 10ms));
+  EXPECT_EQ(few.bytes, few_in.bytes);
 }
 
 // 32 KiB take a third of a millisecond of a path at its first rate, so they are worth three of them.

@@ -14,6 +14,10 @@ std::uint64_t in_flight_max(const StripeCandidate& path, const SessionLimits& li
   return std::max<std::uint64_t>(limits.path_in_flight_min, busy + bytes_in(path.min_rtt));
 }
 
+bool is_full(const StripeCandidate& path, std::uint32_t bytes, const SessionLimits& limits) {
+  return path.in_flight_bytes != 0 && path.in_flight_bytes + bytes > in_flight_max(path, limits);
+}
+
 std::optional<std::size_t> choose_path(std::span<const StripeCandidate> paths, std::uint32_t bytes,
                                        const SessionLimits& limits, Instant now) {
   constexpr double kResolution =
@@ -28,9 +32,7 @@ std::optional<std::size_t> choose_path(std::span<const StripeCandidate> paths, s
     if (!best || finish + kResolution < best_finish) best = i, best_finish = finish;
   }
   if (!best) return std::nullopt;
-  const StripeCandidate& chosen = paths[*best];
-  if (chosen.in_flight_bytes != 0 && chosen.in_flight_bytes + bytes > in_flight_max(chosen, limits))
-    return std::nullopt;
+  if (is_full(paths[*best], bytes, limits)) return std::nullopt;
   return best;
 }
 

@@ -21,6 +21,9 @@ struct StripeCandidate {
 // Unsent and unacknowledged bytes a path may hold: enough to keep it busy, little enough that control frames do not wait.
 std::uint64_t in_flight_max(const StripeCandidate& path, const SessionLimits& limits);
 
+// It must not get so many bytes more: they should wait.
+bool is_full(const StripeCandidate& path, std::uint32_t bytes, const SessionLimits& limits);
+
 // The index of the path that finishes `bytes` first. Nothing: that path is full and waiting for it beats any other. A path that
 // has been avoided for long gets the chunk instead, if it tells a rate, so that its estimate recovers. Ties go to the lower index.
 std::optional<std::size_t> choose_path(std::span<const StripeCandidate> paths, std::uint32_t bytes,
