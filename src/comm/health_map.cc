@@ -8,6 +8,9 @@
 namespace r2ccl {
 namespace {
 
+// Of all virtual NICs with one number that one machine plays, together: what one of them tells (10 Gbit/s), and about what a kernel moves.
+constexpr double kMachineRate = 1.25e9;
+
 // Ranks per server when every server has as many, one server after another; 0 otherwise.
 std::uint32_t even_gpus(const std::vector<ProcessInfo>& members) {
   std::size_t gpus = 1;
@@ -52,8 +55,7 @@ Placement place(const std::vector<ProcessInfo>& members, double unknown_rate) {
     placement.sharing.push_back(even == 0 ? static_cast<std::uint32_t>(std::ranges::count_if(members, beside)) : 1);
     for (const ProcessInfo::Port& port : first.ports) {
       double speed = port.speed_bytes_s > 0 ? static_cast<double>(port.speed_bytes_s) : unknown_rate;
-      // Virtual NICs of servers that one machine plays have what one of them tells together at most.
-      if (!placement.in_memory) speed /= placement.played;
+      if (!placement.in_memory && placement.played > 1) speed = std::min(speed, kMachineRate / placement.played);
       placement.nic_rate[std::size_t{server} * placement.nics + port.nic.value] = speed / placement.sharing.back();
     }
   }

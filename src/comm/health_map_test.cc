@@ -39,20 +39,24 @@ TEST(HealthMap, MissingNicsHaveNoRateAndUnknownSpeedsOneOfTheirOwn) {
   EXPECT_EQ(cluster_of(placement, map, Fabric::kRouted, {}).rate[0], 9) << "a server without NICs is not planned for";
 }
 
-TEST(HealthMap, ServersOfOneMachineShareItsProcessorsAndUnlessOnLoopbackTheSpeedOfItsNics) {
-  std::vector<ProcessInfo> members{member(0, {8}), member(1, {8})};
+TEST(HealthMap, ServersOfOneMachineShareItsProcessorsAndUnlessOnLoopbackWhatItCanMove) {
+  constexpr std::uint64_t kTold = 1'250'000'000;  // by a veth
+  std::vector<ProcessInfo> members{member(0, {kTold}), member(1, {kTold})};
   const auto cluster = [&] {
     const Placement placement = place(members, 9);
     return cluster_of(placement, all_healthy(placement), Fabric::kRouted, {});
   };
   EXPECT_EQ(cluster().played, 1);
-  EXPECT_EQ(cluster().rate, (std::vector<double>{8, 8}));
+  EXPECT_EQ(cluster().rate, (std::vector<double>{kTold, kTold}));
   members[1].host = members[0].host;
   EXPECT_EQ(cluster().played, 2);
-  EXPECT_EQ(cluster().rate, (std::vector<double>{4, 4}));
+  EXPECT_EQ(cluster().rate, (std::vector<double>{kTold / 2, kTold / 2}));
+  for (ProcessInfo& one : members) one.ports[0].speed_bytes_s = 8;
+  EXPECT_EQ(cluster().rate, (std::vector<double>{8, 8})) << "slower than that: as told";
+  for (ProcessInfo& one : members) one.ports[0].speed_bytes_s = kTold;
   for (ProcessInfo& one : members) one.ports[0].listen = Address::v4(127, 1, 0, 1);
   EXPECT_EQ(cluster().played, 2);
-  EXPECT_EQ(cluster().rate, (std::vector<double>{8, 8}));
+  EXPECT_EQ(cluster().rate, (std::vector<double>{kTold, kTold}));
 }
 
 PathView path(std::uint8_t nic, PathState state, double rate, bool measured = true) {

@@ -210,10 +210,7 @@ Address from_sockaddr(const sockaddr& raw, std::uint16_t port) {
 
 // Elsewhere the others would knock in vain until they give up.
 Status check_first_nic(const Settings& settings, const Address& place) {
-  NicRequest request;
-  for (const std::string& nic : settings.nics) request.list += (request.list.empty() ? "" : ",") + nic;
-  request.filter = settings.socket_ifname;
-  const auto nics = discover_nics(request);
+  const auto nics = discover_nics(nic_request(settings));
   if (!nics) return std::unexpected(nics.error());
   const Nic& first = nics->front();
   if (first.address.ip == place.ip) return {};

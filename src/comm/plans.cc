@@ -18,7 +18,8 @@ struct ModeRow {
 constexpr std::string_view kRepairOnly = "repair_only";
 constexpr auto kModes = std::to_array<ModeRow>({
     {"off", Mode::kOff, "ring"},
-    {"repair", Mode::kRepair, "ring"},  // as repair_only is on a healthy cluster, and several ranks a server are in it one by one
+    {"repair", Mode::kRepair,
+     "ring"},  // as repair_only is on a healthy cluster, and several ranks a server are in it one by one
     {"balance", Mode::kBalance, "balance"},
     {"r2", Mode::kR2, "r2"},
     {"optcc", Mode::kOptcc, "optcc"},
@@ -30,12 +31,22 @@ constexpr auto kModes = std::to_array<ModeRow>({
 // Messages that stay in a processor's cache between their arrival and their sum; no more of them than this.
 constexpr std::uint64_t kCachedMessage = 512 << 10;
 constexpr std::uint64_t kMostSegments = 256;
+// Those of an exchange take no longer than this over all NICs of a server.
+constexpr double kMessageTime = 500e-6;
+constexpr std::uint64_t kMostExchangeSegments = 512;
 
-Tuning tuning_for(const Request& request, std::uint32_t ranks) {
-  const std::uint64_t segments = request.bytes / ranks / kCachedMessage;
-  Tuning tuning;
-  if (segments > 1) tuning.segments = static_cast<std::uint32_t>(std::bit_ceil(std::min(segments, kMostSegments)));
-  return tuning;
+std::optional<std::uint32_t> segments_of(std::uint64_t bytes, std::uint64_t message, std::uint64_t most) {
+  const std::uint64_t segments = std::min(bytes / message, most);
+  if (segments <= 1) return std::nullopt;
+  return static_cast<std::uint32_t>(std::bit_ceil(segments));
+}
+
+Tuning tuning_for(const Request& request, const Cluster& cluster) {
+  const std::uint64_t piece = request.bytes / cluster.ranks();
+  const auto in_time = static_cast<std::uint64_t>(cluster.nic_rate * cluster.nics * kMessageTime);
+  const std::uint64_t finer = std::clamp(in_time, std::min(cluster.min_message, kCachedMessage), kCachedMessage);
+  return {.segments = segments_of(piece, kCachedMessage, kMostSegments),
+          .exchange_segments = segments_of(piece, finer, kMostExchangeSegments)};
 }
 
 }  // namespace
@@ -80,7 +91,7 @@ Result<Plan> Plans::make(const Request& request, const Cluster& cluster) const {
     name =
         algorithm_.empty() ? std::ranges::find(kModes, mode_, &ModeRow::mode)->algorithm : std::string_view(algorithm_);
   }
-  const Tuning tuning = tuning_for(request, cluster.ranks());
+  const Tuning tuning = tuning_for(request, cluster);
   Result<Plan> plan = r2ccl::plan(name, request, cluster, tuning);
   return plan || name == "auto" ? std::move(plan) : r2ccl::plan("auto", request, cluster, tuning);
 }

@@ -15,6 +15,9 @@ namespace {
 constexpr std::string_view kPrefix = "R2CCL_";
 constexpr std::string_view kSeedMode = "R2CC_MODE";
 
+struct Rate {
+  std::uint64_t Settings::* field;
+};
 struct Choice {
   std::string Settings::* field;
 };
@@ -23,7 +26,7 @@ struct Secret {
 };
 using Field =
     std::variant<Duration Settings::*, std::uint64_t Settings::*, std::optional<std::uint64_t> Settings::*,
-                 bool Settings::*, std::string Settings::*, std::vector<std::string> Settings::*, Choice, Secret>;
+                 bool Settings::*, std::string Settings::*, std::vector<std::string> Settings::*, Rate, Choice, Secret>;
 
 struct Entry {
   std::string_view name;
@@ -38,6 +41,8 @@ using SizeField = std::uint64_t Settings::*;
 
 const Entry kEntries[] = {
     {"R2CCL_NICS", "", &S::nics, "", "interfaces or addresses to use, separated by commas; unset: all that are found"},
+    {"R2CCL_NIC_SPEED", "", Rate{&S::nic_speed_bytes_s}, "",
+     "speed of every NIC, e.g. 25gbit, for plans; unset: as interfaces tell it, which virtual ones do wrong"},
     {"R2CCL_CHUNK_BYTES", "512K", &S::chunk_bytes, "", "largest unit of transfer, receipt and replay"},
     {"R2CCL_PEER_TIMEOUT", "60s", &S::peer_timeout, "", "how long to wait for a path to a peer that has none left"},
     {"R2CCL_CHECKSUM", "wire", Choice{&S::checksum}, "wire|on|off",
@@ -93,7 +98,8 @@ SettingType type_of(const Field& field) {
                [](std::optional<std::uint64_t> S::*) { return SettingType::kInteger; },
                [](bool S::*) { return SettingType::kBoolean; }, [](std::string S::*) { return SettingType::kText; },
                [](std::vector<std::string> S::*) { return SettingType::kList; },
-               [](Choice) { return SettingType::kChoice; }, [](Secret) { return SettingType::kText; }},
+               [](Rate) { return SettingType::kRate; }, [](Choice) { return SettingType::kChoice; },
+               [](Secret) { return SettingType::kText; }},
       field);
 }
 
@@ -146,6 +152,7 @@ Status assign(Settings& settings, const Entry& entry, std::string_view text) {
                [&](std::vector<std::string> S::* field) {
                  return store(settings.*field, Result<std::vector<std::string>>(split(text, ',')));
                },
+               [&](Rate rate) { return store(settings.*rate.field, parse_rate(text)); },
                [&](Choice choice) { return store(settings.*choice.field, parse_choice(text, entry.choices)); },
                [&](Secret hidden) { return store(settings.*hidden.field, Result<std::string>(std::string(text))); }},
       entry.field);
@@ -235,6 +242,15 @@ std::string written(std::uint64_t bytes) {
   return fmt::format("{}", bytes);
 }
 
+std::string written_rate(std::uint64_t bytes_s) {
+  if (bytes_s == 0) return "";
+  const std::uint64_t bits = bytes_s * 8;
+  for (const auto& [unit, name] : {std::pair{1'000'000'000ull, "gbit"}, std::pair{1'000'000ull, "mbit"}}) {
+    if (bits % unit == 0) return fmt::format("{}{}", bits / unit, name);
+  }
+  return fmt::format("{}bit", bits);
+}
+
 }  // namespace
 
 const char* to_text(SettingType type) {
@@ -243,6 +259,8 @@ const char* to_text(SettingType type) {
       return "duration";
     case SettingType::kBytes:
       return "size";
+    case SettingType::kRate:
+      return "rate";
     case SettingType::kInteger:
       return "number";
     case SettingType::kBoolean:
@@ -305,6 +323,7 @@ std::string Settings::value_text(std::string_view name) const {
                [&](bool S::* field) { return std::string(this->*field ? "on" : "off"); },
                [&](std::string S::* field) { return this->*field; },
                [&](std::vector<std::string> S::* field) { return fmt::format("{}", fmt::join(this->*field, ",")); },
+               [&](Rate rate) { return written_rate(this->*rate.field); },
                [&](Choice choice) { return this->*choice.field; },
                [&](Secret hidden) { return std::string((this->*hidden.field).empty() ? "" : "(set)"); }},
       entry->field);

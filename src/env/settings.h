@@ -15,7 +15,7 @@
 
 namespace r2ccl {
 
-enum class SettingType : std::uint8_t { kDuration, kBytes, kInteger, kBoolean, kChoice, kText, kList };
+enum class SettingType : std::uint8_t { kDuration, kBytes, kRate, kInteger, kBoolean, kChoice, kText, kList };
 const char* to_text(SettingType type);
 
 // For people: one row of `r2ccl settings`.
@@ -28,7 +28,8 @@ struct SettingInfo {
 };
 
 struct Settings {
-  std::vector<std::string> nics;  // interface names or addresses; empty = discover
+  std::vector<std::string> nics;        // interface names or addresses; empty = discover
+  std::uint64_t nic_speed_bytes_s = 0;  // 0 = as interfaces tell it
   std::uint64_t chunk_bytes = 512 * 1024;
   Duration peer_timeout = 60s;
   std::string checksum = "wire";  // or "on", "off": over payloads that leave this machine, over all, over none

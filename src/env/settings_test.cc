@@ -31,7 +31,8 @@ TEST(Settings, EveryTypeIsRead) {
   const Settings settings =
       parse({"PATH=/bin", "R2CCL_NICS=eth0,127.0.0.2,", "R2CCL_CHUNK_BYTES=1M", "R2CCL_PEER_TIMEOUT=1.5s",
              "R2CCL_CHECKSUM=Off", "R2CCL_FABRIC=rails", "R2CCL_FAULT=at=2s server=0 nic=1 kind=down", "R2CCL_SERVER=3",
-             "R2CCL_SPIN=0", "NCCL_DEBUG=info", "NCCL_DEBUG_FILE=/tmp/%h.%p", "NCCL_HOSTID=x"})
+             "R2CCL_SPIN=0", "R2CCL_NIC_SPEED=25gbit", "NCCL_DEBUG=info", "NCCL_DEBUG_FILE=/tmp/%h.%p",
+             "NCCL_HOSTID=x"})
           .value();
   EXPECT_EQ(settings.nics, (std::vector<std::string>{"eth0", "127.0.0.2"}));
   EXPECT_EQ(settings.chunk_bytes, 1u << 20);
@@ -41,6 +42,8 @@ TEST(Settings, EveryTypeIsRead) {
   EXPECT_EQ(settings.fault, "at=2s server=0 nic=1 kind=down");
   EXPECT_EQ(settings.server, 3u);
   EXPECT_EQ(settings.spin, 0ns);
+  EXPECT_EQ(settings.nic_speed_bytes_s, 3'125'000'000u);
+  EXPECT_EQ(settings.value_text("R2CCL_NIC_SPEED"), "25gbit");
   EXPECT_EQ(settings.log_level(), LogLevel::kInfo);
   EXPECT_EQ(settings.debug_file, "/tmp/%h.%p");
   EXPECT_EQ(settings.host_id, "x");
@@ -59,7 +62,7 @@ TEST(Settings, AMalformedValueIsAnErrorThatNamesTheSetting) {
   for (const std::string_view line :
        {"R2CCL_PEER_TIMEOUT=60", "R2CCL_CHUNK_BYTES=big", "R2CCL_CHECKSUM=maybe", "R2CCL_FABRIC=torus",
         "R2CCL_SERVER=-1", "R2CCL_CHUNK_BYTES=1", "R2CCL_CHUNK_BYTES=1G", "R2CCL_HEARTBEAT=0", "R2CCL_RETRY_MIN=31s",
-        "R2CCL_PROBATION_MIN=2m", "R2CCL_PEER_TIMEOUT=10000h"}) {
+        "R2CCL_PROBATION_MIN=2m", "R2CCL_NIC_SPEED=25", "R2CCL_PEER_TIMEOUT=10000h"}) {
     const std::string what = error_of({line});
     EXPECT_EQ(what.find(line.substr(0, line.find('='))), 0u) << line << ": " << what;
   }

@@ -138,7 +138,8 @@ bool Execution::Impl::send(LaneRun& lane) {
   const Buffer buffer = step.kind == StepKind::kSend ? at.source() : operand.buffer;
   t.relayed = relays(step) ? oldest(lane)->transfer : kNone;
   const Place from = relays(step) ? staging_of(t.relayed) : place(at, buffer, operand.slot, lane.range);
-  const Status given = courier.send(c.peer(), c.channel(), lane.nic, {from.region, from.offset, lane.range.size() * size}, token);
+  const Status given =
+      courier.send(c.peer(), c.channel(), lane.nic, {from.region, from.offset, lane.range.size() * size}, token);
   if (!given) {
     refused(lane, given.error());
     return false;

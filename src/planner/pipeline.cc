@@ -33,7 +33,8 @@ Pipeline with_segments(std::uint32_t segments, const Exchange& exchange, const C
 }  // namespace
 
 Pipeline choose_pipeline(const Exchange& exchange, const Cluster& cluster, const Tuning& tuning) {
-  if (tuning.segments) return with_segments(*tuning.segments, exchange, cluster, tuning);
+  const auto asked = tuning.exchange_segments ? tuning.exchange_segments : tuning.segments;
+  if (asked) return with_segments(*asked, exchange, cluster, tuning);
   Pipeline best = with_segments(1, exchange, cluster, tuning);
   const auto large_enough = [&](std::uint32_t segments) {
     return exchange.message_bytes / segments >= cluster.min_message;

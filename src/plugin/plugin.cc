@@ -108,10 +108,7 @@ nccl::Result refuse(const Error& error) {
 }
 
 Status start(Plugin& plugin) {
-  NicRequest request;
-  for (const std::string& nic : plugin.settings.nics) request.list += (request.list.empty() ? "" : ",") + nic;
-  request.filter = plugin.settings.socket_ifname;
-  const auto nics = discover_nics(request);
+  const auto nics = discover_nics(nic_request(plugin.settings));
   if (!nics) return std::unexpected(nics.error());
   plugin.devices = make_devices(*nics, read_interfaces(), plugin.settings.net_devices == "pooled");
   for (auto* endpoint : {&plugin.receives, &plugin.sends}) {

@@ -241,7 +241,7 @@ Result<int> exec(const ExecOptions& options, const Context&) {
   const std::vector<std::string> environment{
       fmt::format("R2CCL_NICS={}", fmt::join(nics, ",")), fmt::format("R2CCL_SERVER={}", options.server),
       fmt::format("R2CCL_FABRIC={}", state->plan.fabric == Fabric::kRails ? "rails" : "routed"),
-      "R2CCL_STATS=" + stats_directory(state->plan)};
+      "R2CCL_STATS=" + stats_directory(state->plan), nic_speed_line(state->plan)};
   return std::unexpected(become_in_lab(state->plan, options.server, options.program, environment));
 }
 

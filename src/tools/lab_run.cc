@@ -140,7 +140,12 @@ std::vector<std::string> lab_environment(const LabRunOptions& options, const Run
     if (line.starts_with("MASTER_ADDR=")) line = "MASTER_ADDR=" + to_text(lab::nic_address(0, 0));
   }
   lines.push_back("R2CCL_STATS=" + stats_directory(options.lab));
+  lines.push_back(nic_speed_line(options.lab));
   return lines;
+}
+
+std::string nic_speed_line(const lab::LabPlan& plan) {
+  return fmt::format("R2CCL_NIC_SPEED={}bit", plan.rate_bytes_s * 8);
 }
 
 Error become_in_lab(const lab::LabPlan& plan, std::uint64_t server, const std::vector<std::string>& program,

@@ -28,6 +28,9 @@ Result<int> run_in_lab(const LabRunOptions& options, const Context& context);
 std::vector<std::string> lab_environment(const LabRunOptions& options, const RunMeeting& meeting, std::uint32_t rank);
 
 // Becomes the program inside that server's namespace. Returns only when it can not, with the sentence.
+// "R2CCL_NIC_SPEED=…": a veth tells 10 Gbit/s, whatever it is shaped to.
+std::string nic_speed_line(const lab::LabPlan& plan);
+
 Error become_in_lab(const lab::LabPlan& plan, std::uint64_t server, const std::vector<std::string>& program,
                     const std::vector<std::string>& environment);
 

@@ -38,6 +38,7 @@ TEST(LabRun, ARankFindsItsInterfacesAndThePlaceToMeet) {
     EXPECT_EQ(settings.server, rank / 2);
     EXPECT_EQ(settings.fabric, "rails");
     EXPECT_EQ(settings.fault, "") << "faults of a lab are real";
+    EXPECT_EQ(settings.nic_speed_bytes_s, two_by_two().lab.rate_bytes_s) << "a veth tells another";
   }
 }
 

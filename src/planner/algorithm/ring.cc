@@ -81,6 +81,10 @@ std::uint32_t wave_slots(std::uint32_t members, std::uint32_t segments) {
   return std::min(wave_slots_most(members), ring_slots(segments));
 }
 
+double latency_s(const RingLoad& load, const Cluster& cluster) {
+  return cluster.alpha_s + (load.rings - 1) * cluster.rank_cost_s;
+}
+
 // Round t has the steps o with 0 <= t - o < segments; none is shorter than the latency of one message, but for the first of several, which
 // waits for nobody.
 double wave_seconds(const RingLoad& load, std::uint32_t segments, const Cluster& cluster) {
@@ -88,7 +92,7 @@ double wave_seconds(const RingLoad& load, std::uint32_t segments, const Cluster&
   const std::uint32_t steps = 2 * load.members - 2;
   const std::uint32_t most = std::min(steps, segments);  // messages of a full round
   const auto round_s = [&](std::uint32_t messages) {
-    return std::max(message_s * messages, message_s + cluster.alpha_s);
+    return std::max(message_s * messages, message_s + latency_s(load, cluster));
   };
   double seconds = (steps + segments + 1 - 2 * most) * round_s(most) - (segments > 1 ? cluster.alpha_s : 0);
   for (std::uint32_t messages = 1; messages < most; ++messages) seconds += 2 * round_s(messages);
@@ -108,18 +112,18 @@ RingShape steps_in_turn(const RingLoad& load, const Cluster& cluster, const Tuni
   return {false, segments, seconds(segments)};
 }
 
-RingShape wave_of(const RingLoad& load, std::uint32_t rings, const Cluster& cluster, const Tuning& tuning) {
+RingShape wave_of(const RingLoad& load, const Cluster& cluster, const Tuning& tuning) {
   const auto seconds = [&](std::uint32_t segments) { return wave_seconds(load, segments, cluster); };
   std::uint32_t segments = choose_ring_segments(load.piece_bytes, cluster, tuning, seconds);
-  const double message_most = std::max(kWaveBytes / wave_slots_most(load.members) / rings, kWaveMessage);
+  const double message_most = std::max(kWaveBytes / wave_slots_most(load.members) / load.rings, kWaveMessage);
   while (!tuning.segments && segments < kWaveSegmentsMost && load.piece_bytes / segments > message_most) segments *= 2;
   return {true, segments, seconds(segments)};
 }
 
-RingShape choose_shape(const RingLoad& load, std::uint32_t rings, const Cluster& cluster, const Tuning& tuning) {
+RingShape choose_shape(const RingLoad& load, const Cluster& cluster, const Tuning& tuning) {
   const RingShape in_turn = steps_in_turn(load, cluster, tuning);
   if (load.members > kWaveMembersMost) return in_turn;
-  const RingShape wave = wave_of(load, rings, cluster, tuning);
+  const RingShape wave = wave_of(load, cluster, tuning);
   return wave.seconds <= kWaveWorth * in_turn.seconds ? wave : in_turn;
 }
 
@@ -199,7 +203,7 @@ std::vector<Wait> ring_over(std::uint32_t lane, std::uint32_t members, RingEnd e
 double ring_seconds(const RingLoad& load, std::uint32_t segments, const Cluster& cluster) {
   if (load.members < 2) return 0;
   const double message_s = load.piece_bytes / segments / load.rate + cluster.port_cost_s;
-  const double step_s = std::max(message_s * segments, message_s + cluster.alpha_s);
+  const double step_s = std::max(message_s * segments, message_s + latency_s(load, cluster));
   return (2.0 * load.members - 3) * step_s + message_s * segments + cluster.alpha_s;
 }
 
@@ -228,8 +232,9 @@ void set_rings(Plan& plan, RingSet rings, RingLoad load, const Request& request,
   }
   const auto count = static_cast<std::uint32_t>(rings.orders.size());
   load.members = p;
+  load.rings = count;
   load.piece_bytes = static_cast<double>(request.bytes) / count / p;
-  const RingShape shape = choose_shape(load, count, cluster, tuning);
+  const RingShape shape = choose_shape(load, cluster, tuning);
   plan.frame.layout = Layout::equal(count * p, shape.segments);
   plan.frame.slots = shape.wave ? wave_slots(p, shape.segments) : ring_slots(shape.segments);
   plan.predicted_s = shape.seconds;

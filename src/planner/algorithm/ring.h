@@ -43,9 +43,10 @@ std::vector<Wait> ring_over(std::uint32_t lane, std::uint32_t members, RingEnd e
 struct RingLoad {
   std::uint32_t members = 0;
   double piece_bytes = 0;
-  double rate = 0;  // bytes per second of the slowest hop
+  double rate = 0;          // bytes per second of the slowest hop
+  std::uint32_t rings = 1;  // side by side; a rank handles their messages one after another
 };
-// 2 (p - 1) steps; a step can not be shorter than its bytes, nor than the latency of one segment.
+// 2 (p - 1) steps; a step can not be shorter than its bytes, nor than the latency of one segment of every ring.
 double ring_seconds(const RingLoad& load, std::uint32_t segments, const Cluster& cluster);
 
 // Cheapest of K = 1, 2, 4 … 64, or the one asked for, with messages of `message_bytes` / K not below the cluster's smallest. Not

@@ -4,7 +4,6 @@
 #include <fstream>
 
 #include <fmt/format.h>
-#include <fmt/ranges.h>
 
 #include "topology/discover/discover.h"
 #include "transport/fault/fault_spec.h"
@@ -40,13 +39,6 @@ SessionConfig session_config(const Settings& settings) {
   return config;
 }
 
-Result<std::vector<Nic>> find_nics(const Settings& settings) {
-  NicRequest request;
-  request.list = fmt::format("{}", fmt::join(settings.nics, ","));
-  request.filter = settings.socket_ifname;
-  return discover_nics(request);
-}
-
 // Adds the NIC for control alone behind the data NICs, or takes it out of service for data when it is one of them.
 Result<NicId> add_control_nic(const std::string& name, std::vector<Nic>& nics) {
   const auto known =
@@ -76,7 +68,7 @@ ServerId server_of(const Settings& settings) {
 }
 
 Result<std::unique_ptr<Process>> Process::create(const Settings& settings, const ProcessOptions& options) {
-  auto nics = find_nics(settings);
+  auto nics = discover_nics(nic_request(settings));
   if (!nics) return std::unexpected(nics.error());
   EngineConfig config;
   config.session = session_config(settings);

@@ -83,6 +83,14 @@ Result<std::vector<Nic>> found_nics(const NicRequest& request, std::span<const I
 
 }  // namespace
 
+NicRequest nic_request(const Settings& settings) {
+  NicRequest request;
+  for (const std::string& nic : settings.nics) request.list += (request.list.empty() ? "" : ",") + nic;
+  request.filter = settings.socket_ifname;
+  request.speed_bytes_s = settings.nic_speed_bytes_s;
+  return request;
+}
+
 Result<std::vector<Nic>> select_nics(const NicRequest& request, std::span<const Interface> interfaces) {
   Result<std::vector<Nic>> nics =
       request.list.empty() ? found_nics(request, interfaces) : listed_nics(request, interfaces);
@@ -96,7 +104,11 @@ Result<std::vector<Nic>> select_nics(const NicRequest& request, std::span<const 
   if (nics->size() > kNicsMax) {
     return fail(Fault::kMisuse, fmt::format("{} NICs are more than the {} that are supported", nics->size(), kNicsMax));
   }
-  for (std::size_t i = 0; i < nics->size(); ++i) (*nics)[i].id = NicId{static_cast<std::uint8_t>(i)};
+  for (std::size_t i = 0; i < nics->size(); ++i) {
+    Nic& nic = (*nics)[i];
+    nic.id = NicId{static_cast<std::uint8_t>(i)};
+    if (request.speed_bytes_s != 0) nic.speed_bytes_s = request.speed_bytes_s;
+  }
   return nics;
 }
 

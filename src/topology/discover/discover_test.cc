@@ -98,6 +98,13 @@ TEST(Discover, BadListsGetOneSentence) {
   EXPECT_EQ(names({.list = "127.0.0.1:80"}), (Names{"'127.0.0.1:80' names a NIC and takes no port"}));
 }
 
+TEST(Discover, ASpeedThatIsSetIsThatOfEveryNic) {
+  const std::string_view lines[] = {"R2CCL_NICS=127.0.0.1,127.0.0.2", "R2CCL_NIC_SPEED=8kbit"};
+  const auto nics = select_nics(nic_request(Settings::parse(lines).value()), machine()).value();
+  ASSERT_EQ(nics.size(), 2u);
+  for (const Nic& nic : nics) EXPECT_EQ(nic.speed_bytes_s, 1000u);
+}
+
 TEST(Discover, TooManyNicsAreRefused) {
   std::string list = "127.0.0.1";
   for (std::size_t i = 2; i <= kNicsMax + 1; ++i) list += ",127.0.0." + std::to_string(i);
