@@ -1,6 +1,7 @@
 # r2ccl_folder(name): one static library per folder of src/, made of its *.cc, linking exactly its row of layers.txt, and one
 # test program made of its *_test.cc.
 #   WHOLE      its sources are compiled in one piece, so that they inline each other: for what a message passes through
+#   PARSE_ONCE headers that most of its files include, besides those of all folders
 #   LABEL      ctest label of those tests; `unit` unless said otherwise
 #   LINK       libraries from outside the project
 #   TEST_LINK  the same, for its tests only
@@ -38,7 +39,7 @@ function(r2ccl_row folder out)
 endfunction()
 
 function(r2ccl_folder folder)
-  cmake_parse_arguments(ARG "WHOLE" "LABEL" "LINK;TEST_LINK;LOOPBACK" ${ARGN})
+  cmake_parse_arguments(ARG "WHOLE" "LABEL" "LINK;TEST_LINK;LOOPBACK;PARSE_ONCE" ${ARGN})
   set(root ${CMAKE_CURRENT_SOURCE_DIR}/${folder})
   file(GLOB_RECURSE sources CONFIGURE_DEPENDS ${root}/*.cc)
   file(GLOB_RECURSE headers CONFIGURE_DEPENDS ${root}/*.h)
@@ -58,7 +59,11 @@ function(r2ccl_folder folder)
   target_include_directories(${target} ${scope} ${CMAKE_SOURCE_DIR}/src)
   target_link_libraries(${target} ${scope} ${row} fmt::fmt ${ARG_LINK})
   if(sources)
-    target_precompile_headers(${target} REUSE_FROM r2ccl_precompiled)
+    if(ARG_PARSE_ONCE)
+      target_precompile_headers(${target} PRIVATE ${common_headers} ${ARG_PARSE_ONCE})
+    else()
+      target_precompile_headers(${target} REUSE_FROM r2ccl_precompiled)
+    endif()
     if(ARG_WHOLE AND R2CCL_WHOLE)
       set_target_properties(${target} PROPERTIES UNITY_BUILD ON UNITY_BUILD_BATCH_SIZE 0)
     endif()
