@@ -207,9 +207,11 @@ Status check_range(const Settings& s) {
   constexpr std::uint64_t kChunkMin = 4 * 1024;
   constexpr std::uint64_t kChunkMax = 4 * 1024 * 1024;
   constexpr std::uint64_t kSocketBufferMax = 1024 * 1024 * 1024;
+  constexpr std::uint64_t kNicSpeedMax = 10'000'000'000'000 / 8;
   if (s.chunk_bytes < kChunkMin || s.chunk_bytes > kChunkMax)
     return fail(Fault::kMisuse, "R2CCL_CHUNK_BYTES must be between 4K and 4M");
   if (s.socket_buffer_bytes > kSocketBufferMax) return fail(Fault::kMisuse, "R2CCL_SOCKET_BUFFER must be at most 1G");
+  if (s.nic_speed_bytes_s > kNicSpeedMax) return fail(Fault::kMisuse, "R2CCL_NIC_SPEED must be at most 10000gbit");
   if (s.retry_min > s.retry_max) return fail(Fault::kMisuse, "R2CCL_RETRY_MIN must not exceed R2CCL_RETRY_MAX");
   if (s.probation_min > s.probation_max)
     return fail(Fault::kMisuse, "R2CCL_PROBATION_MIN must not exceed R2CCL_PROBATION_MAX");

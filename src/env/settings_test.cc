@@ -62,7 +62,7 @@ TEST(Settings, AMalformedValueIsAnErrorThatNamesTheSetting) {
   for (const std::string_view line :
        {"R2CCL_PEER_TIMEOUT=60", "R2CCL_CHUNK_BYTES=big", "R2CCL_CHECKSUM=maybe", "R2CCL_FABRIC=torus",
         "R2CCL_SERVER=-1", "R2CCL_CHUNK_BYTES=1", "R2CCL_CHUNK_BYTES=1G", "R2CCL_HEARTBEAT=0", "R2CCL_RETRY_MIN=31s",
-        "R2CCL_PROBATION_MIN=2m", "R2CCL_NIC_SPEED=25", "R2CCL_PEER_TIMEOUT=10000h"}) {
+        "R2CCL_PROBATION_MIN=2m", "R2CCL_NIC_SPEED=25", "R2CCL_NIC_SPEED=20000gbit", "R2CCL_PEER_TIMEOUT=10000h"}) {
     const std::string what = error_of({line});
     EXPECT_EQ(what.find(line.substr(0, line.find('='))), 0u) << line << ": " << what;
   }

@@ -7,7 +7,8 @@ namespace {
 
 int speed_of(const Nic& nic) {
   constexpr std::uint64_t kBytesPerMbit = 125'000;
-  return nic.speed_bytes_s == 0 ? kUnknownSpeedMbit : static_cast<int>(nic.speed_bytes_s / kBytesPerMbit);
+  if (nic.speed_bytes_s == 0) return kUnknownSpeedMbit;
+  return std::max(1, static_cast<int>(nic.speed_bytes_s / kBytesPerMbit));
 }
 
 std::string path_of(const Nic& nic, std::span<const Interface> interfaces) {
