@@ -59,6 +59,7 @@ Session& Mailbox::session_with(std::uint32_t rank) {
   if (session == nullptr) {
     session = &engine_.session(members_[rank].process);
     session->join(group_, secret_);
+    session->set_pair(std::uint64_t{rank_} + rank);
   }
   return *session;
 }

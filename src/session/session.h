@@ -125,6 +125,9 @@ class Session final : private FrameSink {
   // What the other end told since the last call, oldest first; at most limits.words_max wait.
   std::vector<Word> take_words() { return std::exchange(words_, {}); }
 
+  // The sum of the two ends' ranks: which path small messages stay on (home_of() in stripe.h).
+  void set_pair(std::uint64_t sum) { pair_ = sum; }
+
   // ---- maintenance ----
   void drain(NicId nic, Instant now);
   void undrain(NicId nic, Instant now);
@@ -241,6 +244,7 @@ class Session final : private FrameSink {
   Instant next_timer_{};                      // when the next turn has work although nothing comes
   std::vector<std::unique_ptr<Path>> paths_;  // by id
   bool cross_paths_made_ = false;
+  bool rail_missing_ = false;  // one did not come up beside another
   Path* reading_ = nullptr;  // whose link is inside step()
   bool reading_opening_ = false;
   std::vector<Deferred> deferred_;
@@ -258,6 +262,7 @@ class Session final : private FrameSink {
   std::vector<Outbox::Receipted> receipted_;
   std::vector<Path*> usable_;  // of this turn
   std::vector<StripeCandidate> candidates_;
+  std::uint64_t pair_ = 0;
   Bytes body_;
 
   bool full_state_due_ = false;

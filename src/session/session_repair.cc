@@ -221,6 +221,7 @@ void Session::drop_opening(Path& path) {
   if (path.state == PathState::kOpening) path.state = PathState::kClosed;
   // A rail that never comes up while another is up has a culprit, too; one failure alone may be chance.
   const bool missing = connector_ && path.is_rail() && path.epoch == Epoch{} && any_live();
+  rail_missing_ |= missing;
   if (missing && ++path.attempts_missed == 2) observe(path, cause, false);
 }
 

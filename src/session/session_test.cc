@@ -398,6 +398,27 @@ TEST(Session, ARailThatNeverComesUpIsObservedOnce) {
   EXPECT_EQ(seen[0].cause, Cause::kTimeout);
 }
 
+// NICs that were dead before the job began: rail 1 has only our end, rail 2 only the other's.
+TEST(Session, NicsThatNeverHadTheirRailPartnersReachEachOther) {
+  constexpr PathId kAcross{{1}, {2}};
+  Pair pair(3);
+  for (std::uint8_t nic = 0; nic < 3; ++nic) {
+    pair.net.unreachable.insert(PathId{{nic}, {1}});  // NIC 1 of the other end is dead,
+    pair.net.unreachable.insert(PathId{{2}, {nic}});  // and NIC 2 of ours
+  }
+  std::set<PathId> carried;
+  pair.net.watch = [&](PathId path, const FrameHeader& header) {
+    if (header.payload_bytes != 0) carried.insert(path);
+  };
+  Buffer source(pattern(100'000, 1)), target(100'000);
+  for (std::size_t sent = 0; sent < 2000 && !carried.contains(kAcross); ++sent) {
+    ASSERT_TRUE(pair.ends[1]->receive(kGroup, kStream, target.all(), 0, 1));
+    ASSERT_TRUE(pair.ends[0]->send(kGroup, kStream, source.all(), 0, 1));
+    ASSERT_TRUE(pair.run([&] { return pair.completions[1].size() > sent; }, 10s, 1ms));
+  }
+  EXPECT_EQ(carried, (std::set{kRail0, kAcross}));
+}
+
 TEST(Session, AllPathsSilentIsNotAPathFault) {
   Pair pair(2);
   ASSERT_TRUE(pair.run([&] { return pair.all_up(); }));

@@ -22,6 +22,7 @@ bool Session::any_healthy() const {
 }
 
 void Session::run_timers() {
+  if (rail_missing_) make_cross_paths();
   const bool live = any_live();
   bool trusted = std::any_of(paths_.begin(), paths_.end(), [](const auto& path) {
     return path->state == PathState::kUp || path->state == PathState::kSuspect;

@@ -19,12 +19,13 @@ bool is_full(const StripeCandidate& path, std::uint32_t bytes, const SessionLimi
 }
 
 std::optional<std::size_t> choose_path(std::span<const StripeCandidate> paths, std::uint32_t bytes,
-                                       const SessionLimits& limits, Instant now) {
+                                       const SessionLimits& limits, Instant now, std::size_t home) {
   constexpr double kResolution =
       20e-6;  // seconds; closer finishes count as equal, so that small messages stay on one path
   std::optional<std::size_t> best;
   double best_finish = 0;
-  for (std::size_t i = 0; i < paths.size(); ++i) {
+  for (std::size_t turn = 0; turn < paths.size(); ++turn) {
+    const std::size_t i = (home + turn) % paths.size();
     const StripeCandidate& path = paths[i];
     const bool avoided = paths.size() > 1 && path.in_flight_bytes == 0 && now >= path.try_at;
     if (avoided && bytes >= RateMeter::kChunkMin) return i;
@@ -34,6 +35,10 @@ std::optional<std::size_t> choose_path(std::span<const StripeCandidate> paths, s
   if (!best) return std::nullopt;
   if (is_full(paths[*best], bytes, limits)) return std::nullopt;
   return best;
+}
+
+std::size_t home_of(std::uint64_t sum, std::size_t paths) {
+  return (sum + sum / paths) % paths;
 }
 
 }  // namespace r2ccl

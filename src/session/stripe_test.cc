@@ -4,6 +4,7 @@
 
 #include <gtest/gtest.h>
 
+#include <set>
 #include <vector>
 
 #include "session/rate.h"
@@ -25,6 +26,24 @@ StripeCandidate path(double rate, std::uint64_t in_flight, double weight = 1.0) 
 TEST(Stripe, TakesThePathThatFinishesFirst) {
   const std::vector<StripeCandidate> paths{path(100e6, 300'000), path(50e6, 100'000), path(100e6, 240'000)};
   EXPECT_EQ(choose_path(paths, 50'000, kLimits, kNow), 2u);  // 3.5, 3.0 and 2.9 ms
+}
+
+TEST(Stripe, TiesGoToTheFirstFromHomeOn) {
+  const std::vector<StripeCandidate> paths{path(1e8, 0), path(1e8, 0), path(1e8, 0)};
+  for (const std::size_t home : {0u, 1u, 2u}) EXPECT_EQ(choose_path(paths, 1000, kLimits, kNow, home), home);
+  EXPECT_EQ(choose_path(std::vector{path(1e8, 0), path(1e8, 9000), path(1e6, 0)}, 1000, kLimits, kNow, 1), 0u);
+}
+
+TEST(Stripe, ThoseWhoSendToOneRankAtOnceDoNotMeet) {
+  for (const std::size_t paths : {1u, 2u, 3u, 4u, 8u}) {
+    std::set<std::size_t> homes;
+    for (std::size_t other = 0; other < paths; ++other) homes.insert(home_of(other, paths));
+    EXPECT_EQ(homes.size(), paths);
+    // Rank r of 8 on one server and the one in its place on the next.
+    homes.clear();
+    for (std::size_t rank = 0; rank < 8; ++rank) homes.insert(home_of(rank + rank + 8, paths));
+    EXPECT_EQ(homes.size(), paths == 3 ? 3 : std::min<std::size_t>(paths, 8));
+  }
 }
 
 TEST(Stripe, TiesGoToTheLowerIndexAndDistanceCounts) {
