@@ -4,6 +4,8 @@
 
 #include <gtest/gtest.h>
 
+#include "comm/health_map.h"
+
 namespace r2ccl {
 namespace {
 
@@ -40,6 +42,18 @@ TEST(Plans, AnExchangeIsCutFinerWhereNicsAreSlow) {
   EXPECT_EQ(segments("weighted_direct", 12.5e9), 128u);
   EXPECT_EQ(segments("weighted_direct", 62.5e6), 512u);
   EXPECT_EQ(segments("balance", 62.5e6), segments("balance", 12.5e9));
+}
+
+// The more unequal servers are, the less their halves of an exchange overlap: then many small messages pay, where NICs are slow.
+TEST(Plans, UnequalServersGetMoreSegmentsThanTheirMessagesAskFor) {
+  Cluster cluster =
+      cluster_of({.servers = 4, .gpus = 1, .nics = 4, .sharing = {}, .nic_rate = std::vector(16, 62.5e6), .played = 4},
+                 {.version = 0, .nic = std::vector<Permille>(16, kWhole)}, Fabric::kRouted, LinkCosts{});
+  const auto segments = [&] { return plan(Mode::kAuto, "weighted_direct", cluster, 1 << 20)->frame.layout.segments; };
+  EXPECT_LE(segments(), 4u);
+  for (const std::uint32_t nic : {1u, 3u, 4u + 2u}) cluster.rate[nic] = 0;
+  EXPECT_EQ(segments(), 8u);
+  EXPECT_EQ(plan(Mode::kAuto, "", cluster, 1 << 20)->frame.algorithm, "weighted_direct");
 }
 
 }  // namespace

@@ -13,7 +13,8 @@ constexpr std::uint32_t kLongSegments = 96;
 constexpr std::uint32_t kMostSegments = 256;
 constexpr double kMostMessages = 1024;  // of a NIC, with more than the usual segments
 constexpr std::uint64_t kLargeMessage = 512 << 10;
-constexpr double kAim = 1.03;  // over the ideal
+constexpr std::uint32_t kFiner = 8;  // times the segments asked for, at most
+constexpr double kAim = 1.03;        // over the ideal
 
 Pipeline with_segments(std::uint32_t segments, const Exchange& exchange, const Cluster& cluster, const Tuning& tuning) {
   Pipeline pipeline{.segments = segments};
@@ -24,8 +25,9 @@ Pipeline with_segments(std::uint32_t segments, const Exchange& exchange, const C
   pipeline.lag =
       segments == 1 ? 1 : static_cast<std::uint32_t>(std::clamp<double>(1 + std::ceil(turns), exchange.least_lag, 32));
   pipeline.slots = static_cast<std::uint32_t>(std::clamp(2 + std::ceil(2 * alphas), 2.0, 32.0));
-  pipeline.predicted_s = exchange.ideal_s +
-                         (pipeline.lag * exchange.kappa * exchange.ideal_s + exchange.fill_s) / segments +
+  const double behind =
+      segments == 2 ? 1 : pipeline.lag;  // of two segments the halves overlap by one as soon as they can
+  pipeline.predicted_s = exchange.ideal_s + (behind * exchange.kappa * exchange.ideal_s + exchange.fill_s) / segments +
                          exchange.latency_s + exchange.messages * segments * cluster.port_cost_s;
   return pipeline;
 }
@@ -34,8 +36,7 @@ Pipeline with_segments(std::uint32_t segments, const Exchange& exchange, const C
 
 Pipeline choose_pipeline(const Exchange& exchange, const Cluster& cluster, const Tuning& tuning) {
   const auto asked = tuning.exchange_segments ? tuning.exchange_segments : tuning.segments;
-  if (asked) return with_segments(*asked, exchange, cluster, tuning);
-  Pipeline best = with_segments(1, exchange, cluster, tuning);
+  Pipeline best = with_segments(asked.value_or(1), exchange, cluster, tuning);
   const auto large_enough = [&](std::uint32_t segments) {
     return exchange.message_bytes / segments >= cluster.min_message;
   };
@@ -43,6 +44,13 @@ Pipeline choose_pipeline(const Exchange& exchange, const Cluster& cluster, const
     const Pipeline next = with_segments(segments, exchange, cluster, tuning);
     if (next.predicted_s < best.predicted_s) best = next;
   };
+  if (asked) {
+    if (!tuning.exchange_segments) return best;
+    for (std::uint32_t finer = 2; finer <= kFiner; finer *= 2) {
+      if (exchange.message_bytes / (*asked * finer) >= cluster.min_message / 2) consider(*asked * finer);
+    }
+    return best;
+  }
   for (std::uint32_t segments = 2; segments <= kMostSegments && large_enough(segments); segments *= 2) {
     const bool few_and_large =
         exchange.messages * segments <= kMostMessages && exchange.message_bytes / segments >= kLargeMessage;

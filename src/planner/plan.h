@@ -26,7 +26,8 @@ struct Request {
 // What an algorithm chooses by itself unless told.
 struct Tuning {
   std::optional<std::uint32_t> segments = {};  // K
-  // Of two-hop exchanges in its place: their first and last segments overlap with nothing, so they gain by more.
+  // Of two-hop exchanges in its place: their first and last segments overlap with nothing, so they gain by more. So many at least, and
+  // more where servers are so unequal that the cost model says it pays.
   std::optional<std::uint32_t> exchange_segments = {};
   // R²CCL-AllReduce: the share Y of the data that bypasses the main ring is the lost fraction X, or the minimiser Y*; the stage
   // that merges it is one pass (0) or a reduce and a broadcast pipelined in so many chunks.

@@ -245,7 +245,7 @@ class Session final : private FrameSink {
   std::vector<std::unique_ptr<Path>> paths_;  // by id
   bool cross_paths_made_ = false;
   bool rail_missing_ = false;  // one did not come up beside another
-  Path* reading_ = nullptr;  // whose link is inside step()
+  Path* reading_ = nullptr;    // whose link is inside step()
   bool reading_opening_ = false;
   std::vector<Deferred> deferred_;
 
