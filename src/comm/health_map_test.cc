@@ -59,14 +59,16 @@ TEST(HealthMap, ServersOfOneMachineShareItsProcessorsAndUnlessOnLoopbackWhatItCa
   EXPECT_EQ(cluster().rate, (std::vector<double>{kTold, kTold}));
 }
 
-PathView path(std::uint8_t nic, PathState state, double rate, bool measured = true) {
+constexpr Instant kJustNow{1000h};  // whenever that is
+
+PathView path(std::uint8_t nic, PathState state, double rate, std::optional<Instant> measured_at = kJustNow) {
   return {.path = {{nic}, {nic}},
           .nic_here = {nic},
           .nic_there = {nic},
           .state = state,
           .epoch = {1},
           .rate_bytes_s = rate,
-          .measured = measured,
+          .measured_at = measured_at,
           .in_flight_bytes = 0,
           .last_cause = Cause::kNone};
 }
@@ -126,8 +128,20 @@ TEST(NicWatch, BelievesNoGuessedRate) {
   NicWatch watch(2);
   Instant now{1h};
   for (int i = 0; i < 30; ++i)
-    EXPECT_EQ(look(watch, {{path(0, PathState::kUp, 1e9), path(1, PathState::kUp, 1e8, false)}}, now += 100ms)[1],
-              kWhole);
+    EXPECT_EQ(
+        look(watch, {{path(0, PathState::kUp, 1e9), path(1, PathState::kUp, 1e8, std::nullopt)}}, now += 100ms)[1],
+        kWhole);
+}
+
+TEST(NicWatch, WhatAPeerSawLongAgoExcusesNothing) {
+  NicWatch watch(2);
+  const Instant then{1h};
+  const std::vector<PathView> used{path(0, PathState::kUp, 1e9), path(1, PathState::kUp, 1e8)};
+  const std::vector<PathView> unused{path(0, PathState::kUp, 1e9, then), path(1, PathState::kUp, 1e9, then)};
+  EXPECT_EQ(look(watch, {used, unused}, then + NicWatch::kFresh - 1ns)[1], kWhole) << "perhaps only that peer is far";
+  EXPECT_EQ(look(watch, {used, unused}, then + NicWatch::kFresh)[1], kWhole);
+  EXPECT_EQ(look(watch, {used, unused}, then + NicWatch::kFresh + NicWatch::kVerySlowTime)[1], 125);
+  EXPECT_EQ(look(watch, {unused}, then + 1h)[1], 125) << "nothing new";
 }
 
 }  // namespace

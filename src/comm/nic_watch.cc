@@ -24,7 +24,7 @@ std::span<const Permille> NicWatch::look(std::span<const std::vector<PathView>> 
   for (const auto& paths : sessions) {
     double best = 0;
     for (const PathView& path : paths) {
-      if (carries(path) && path.measured) best = std::max(best, path.rate_bytes_s);
+      if (carries(path) && path.measured_at) best = std::max(best, path.rate_bytes_s);
     }
     for (const PathView& path : paths) {
       if (path.nic_here.value >= nics_) continue;
@@ -32,7 +32,7 @@ std::span<const Permille> NicWatch::look(std::span<const std::vector<PathView>> 
       tried[path.nic_here.value] = true;
       if (carries(path)) nic = kWhole;
       if (lost(path) && nic == kUnseen) nic = 0;
-      if (carries(path) && path.measured)
+      if (carries(path) && path.measured_at && now < *path.measured_at + kFresh)
         ratio[path.nic_here.value] = std::max(ratio[path.nic_here.value], path.rate_bytes_s / best);
     }
   }

@@ -26,9 +26,9 @@ void RateMeter::on_acked(Instant now, std::uint32_t chunk_bytes) {
   acked_ += chunk_bytes;
   if (const Duration busy = busy_time(now); busy >= kSampleTime) {
     const double sample = static_cast<double>(acked_) / to_seconds(busy);
-    const double weight = !measured_ ? 1.0 : sample < rate_ ? kDown : kUp;
+    const double weight = !measured_at_ ? 1.0 : sample < rate_ ? kDown : kUp;
     rate_ += weight * (sample - rate_);
-    measured_ = true;
+    measured_at_ = now;
     acked_ = 0;
     busy_ = Duration::zero();
     busy_since_ = now;

@@ -9,6 +9,7 @@
 // path is known again soon, and one that is still slow costs a tenth of the time.
 
 #include <cstdint>
+#include <optional>
 
 #include "base/time.h"
 
@@ -29,15 +30,15 @@ class RateMeter final {
   void on_lost(Instant now, std::uint32_t chunk_bytes);  // the chunk came by other ways, or not at all
   void on_cut(Instant now);                              // everything under way is lost
   double rate_bytes_s(Instant now) const;
-  Instant try_at() const { return try_at_; }   // unless something is under way
-  bool measured() const { return measured_; }  // not only assumed
+  Instant try_at() const { return try_at_; }                           // unless something is under way
+  std::optional<Instant> measured_at() const { return measured_at_; }  // last; none: the rate is assumed
 
  private:
   Duration busy_time(Instant now) const;
   void done(Instant now, std::uint32_t chunk_bytes);
 
   double rate_;
-  bool measured_ = false;
+  std::optional<Instant> measured_at_;
   std::uint64_t under_way_ = 0;
   std::uint64_t acked_ = 0;  // since the last sample
   Duration busy_{};          // before busy_since_

@@ -61,7 +61,7 @@ struct PathView {
   PathState state;
   Epoch epoch;
   double rate_bytes_s;
-  bool measured;  // the rate; before that it is a guess
+  std::optional<Instant> measured_at;  // the rate, last; none: it is a guess
   std::uint64_t in_flight_bytes;
   Cause last_cause;
 };

@@ -71,11 +71,12 @@ Result<DemoPlan> make_plan(const Options& options, const Settings& settings) {
 }
 
 // A NIC proves itself for less time than in production, so that its return is seen; what is logged would only repeat what
-// is printed. What the user set stays.
-Settings demo_settings(Settings settings) {
+// is printed. A lab's interfaces do not tell what they are shaped to. What the user set stays.
+Settings demo_settings(Settings settings, const DemoPlan& plan) {
   const Settings defaults;
   if (settings.probation_min == defaults.probation_min) settings.probation_min = 200ms;
   if (settings.debug == defaults.debug) settings.debug = "VERSION";
+  if (plan.in_lab && settings.nic_speed_bytes_s == 0) settings.nic_speed_bytes_s = plan.nic_rate_bytes_s;
   return settings;
 }
 
@@ -238,7 +239,7 @@ Result<int> run(const Options& options, const Context& context) {
                      : fmt::format("Loopback NICs, faults are injected inside the library ({}).\n", why));
   }
   Demo demo(*plan, lab.get(), console, options.json);
-  const Result<Demo::Outcome> outcome = demo.run(demo_settings(*settings));
+  const Result<Demo::Outcome> outcome = demo.run(demo_settings(*settings, *plan));
   const bool clean = lab == nullptr || lab->finish();
   if (!outcome) return std::unexpected(outcome.error());
   const DemoSummary& summary = outcome->summary;
