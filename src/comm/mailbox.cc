@@ -59,7 +59,8 @@ Session& Mailbox::session_with(std::uint32_t rank) {
   if (session == nullptr) {
     session = &engine_.session(members_[rank].process);
     session->join(group_, secret_);
-    session->set_pair(std::uint64_t{rank_} + rank);
+    // Those who send to one rank at once do not meet on one NIC of its server.
+    session->set_home(std::size_t{rank_} + rank);
   }
   return *session;
 }

@@ -19,9 +19,8 @@ class NicWatch final {
   static constexpr Duration kOpenTime = 1s;
   static constexpr Duration kSlowTime = 1s;
   static constexpr Duration kVerySlowTime = 300ms;
-  static constexpr Duration kFresh =
-      2s;  // older rates say nothing about a NIC: perhaps nobody sends to that peer any more
-  static constexpr double kSlow = 0.4;  // of the best sibling
+  static constexpr Duration kFresh = 2s;  // an older rate says nothing: perhaps nobody sends to that peer any more
+  static constexpr double kSlow = 0.4;    // of the best sibling
   static constexpr double kVerySlow = 0.3;
   static constexpr double kWell = 0.6;    // to be believed again
   static constexpr Permille kStep = 125;  // rates are rounded to this: small changes are no news

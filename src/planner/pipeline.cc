@@ -25,8 +25,8 @@ Pipeline with_segments(std::uint32_t segments, const Exchange& exchange, const C
   pipeline.lag =
       segments == 1 ? 1 : static_cast<std::uint32_t>(std::clamp<double>(1 + std::ceil(turns), exchange.least_lag, 32));
   pipeline.slots = static_cast<std::uint32_t>(std::clamp(2 + std::ceil(2 * alphas), 2.0, 32.0));
-  const double behind =
-      segments == 2 ? 1 : pipeline.lag;  // of two segments the halves overlap by one as soon as they can
+  // Of two segments the halves overlap by one as soon as they can.
+  const double behind = segments == 2 ? 1 : pipeline.lag;
   pipeline.predicted_s = exchange.ideal_s + (behind * exchange.kappa * exchange.ideal_s + exchange.fill_s) / segments +
                          exchange.latency_s + exchange.messages * segments * cluster.port_cost_s;
   return pipeline;
@@ -44,8 +44,8 @@ Pipeline choose_pipeline(const Exchange& exchange, const Cluster& cluster, const
     const Pipeline next = with_segments(segments, exchange, cluster, tuning);
     if (next.predicted_s < best.predicted_s) best = next;
   };
+  if (asked && !tuning.exchange_segments) return best;
   if (asked) {
-    if (!tuning.exchange_segments) return best;
     for (std::uint32_t finer = 2; finer <= kFiner; finer *= 2) {
       if (exchange.message_bytes / (*asked * finer) >= cluster.min_message / 2) consider(*asked * finer);
     }

@@ -34,8 +34,8 @@ inline std::uint32_t more_segments(std::uint32_t segments) {
   return segments < 16 ? 2 * segments : segments + std::bit_floor(segments) / 8;
 }
 
-// Cheapest of K = 1, 2, 4 … 64, with few servers … 256, where it may be long also 72 … 96 (or the one asked for), with messages not
-// below the cluster's smallest.
+// Cheapest of K = 1, 2, 4 … 64, with few servers … 256, where it may be long also 72 … 96, with messages not below the cluster's
+// smallest; or what is asked for: `segments` as they are, `exchange_segments` or 2, 4, 8 times as many, with messages not below half of it.
 Pipeline choose_pipeline(const Exchange& exchange, const Cluster& cluster, const Tuning& tuning);
 
 }  // namespace r2ccl

@@ -125,8 +125,8 @@ class Session final : private FrameSink {
   // What the other end told since the last call, oldest first; at most limits.words_max wait.
   std::vector<Word> take_words() { return std::exchange(words_, {}); }
 
-  // The sum of the two ends' ranks: which path small messages stay on (home_of() in stripe.h).
-  void set_pair(std::uint64_t sum) { pair_ = sum; }
+  // Which of its paths small messages stay on, counted round.
+  void set_home(std::size_t home) { home_ = home; }
 
   // ---- maintenance ----
   void drain(NicId nic, Instant now);
@@ -262,7 +262,7 @@ class Session final : private FrameSink {
   std::vector<Outbox::Receipted> receipted_;
   std::vector<Path*> usable_;  // of this turn
   std::vector<StripeCandidate> candidates_;
-  std::uint64_t pair_ = 0;
+  std::size_t home_ = 0;  // of small messages
   Bytes body_;
 
   bool full_state_due_ = false;

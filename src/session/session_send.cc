@@ -76,7 +76,7 @@ std::optional<std::size_t> Session::next_path(std::uint32_t bytes) {
   }
   candidates_.clear();
   for (const Path* path : usable_) candidates_.push_back(candidate(*path));
-  return choose_path(candidates_, bytes, config_.limits, now_, home_of(pair_, candidates_.size()));
+  return choose_path(candidates_, bytes, config_.limits, now_, home_);
 }
 
 void Session::pump() {

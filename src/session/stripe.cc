@@ -37,8 +37,4 @@ std::optional<std::size_t> choose_path(std::span<const StripeCandidate> paths, s
   return best;
 }
 
-std::size_t home_of(std::uint64_t sum, std::size_t paths) {
-  return (sum + sum / paths) % paths;
-}
-
 }  // namespace r2ccl

@@ -26,13 +26,8 @@ bool is_full(const StripeCandidate& path, std::uint32_t bytes, const SessionLimi
 
 // The index of the path that finishes `bytes` first. Nothing: that path is full and waiting for it beats any other. A path that
 // has been avoided for long gets the chunk instead, if it tells a rate, so that its estimate recovers. Ties go to the first one from
-// `home` on, in a circle: small messages stay there.
+// `home` on, in a circle: small messages stay there. Homes may exceed the number of paths: they count round.
 std::optional<std::size_t> choose_path(std::span<const StripeCandidate> paths, std::uint32_t bytes,
-                                       const SessionLimits& limits, Instant now, std::size_t home = 0);
-
-// Which of `paths` that is for the pair of ranks whose numbers have this sum: another one for each of a rank's first `paths` partners,
-// so that those who send to one rank at once do not meet on one NIC of its server; and, where servers have an even number of ranks,
-// another one for each pair of ranks with the same place on two servers.
-std::size_t home_of(std::uint64_t sum, std::size_t paths);
+                                       const SessionLimits& limits, Instant now, std::size_t home);
 
 }  // namespace r2ccl
