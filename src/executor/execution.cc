@@ -8,10 +8,8 @@
 namespace r2ccl {
 namespace {
 
-constexpr std::size_t kAlignment = 64;
-
 std::size_t aligned(std::size_t bytes) {
-  return (bytes + kAlignment - 1) / kAlignment * kAlignment;
+  return (bytes + kLine - 1) / kLine * kLine;
 }
 
 bool inside(const Lane& lane, std::uint32_t step) {
@@ -47,7 +45,7 @@ void Execution::Impl::connect(const Needs& needs) {
   std::size_t bytes = scratch_stride * frame.scratch_slots;
   std::uint32_t number = 0;
   const auto add = [&](std::vector<Connection>& to, const ConnectionNeed& need) {
-    const std::size_t stride = aligned(need.staged_elements * size);
+    const std::size_t stride = need.staged_elements == 0 ? 0 : aligned(need.staged_elements * size + kLine);
     to.push_back({.key = need.key,
                   .depth = need.depth,
                   .first = number,

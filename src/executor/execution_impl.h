@@ -22,6 +22,8 @@
 
 namespace r2ccl {
 
+inline constexpr std::size_t kLine = 64;  // bytes, of a cache
+
 struct Execution::Impl {
   static constexpr std::uint32_t kNone = UINT32_MAX;
   static constexpr std::uint64_t kStepsAhead =
@@ -52,6 +54,7 @@ struct Execution::Impl {
     State state = State::kFree;
     std::uint32_t connection = 0;
     std::uint32_t lane = 0;
+    std::uint32_t skew = 0;          // of a receive: from the start of its staging buffer
     std::uint32_t relayed = kNone;   // of a send: the receive whose staging buffer it reads
     std::uint32_t receipts = kNone;  // of a send: where a wait looks for its receipt
     std::uint64_t receipt = 0;
@@ -113,7 +116,12 @@ struct Execution::Impl {
                               buffers.count);
   }
   Place place(const LaneCursor& at, Buffer buffer, const Index& slot, ElementRange range);
+  std::size_t buffer_of(std::uint32_t transfer) const {  // offset of its staging buffer in the block
+    const Connection& c = in[transfers[transfer].connection];
+    return c.staging + (transfer - c.first) * c.stride;
+  }
   Place staging_of(std::uint32_t transfer);
+  std::uint32_t skew_of(std::uint32_t transfer, ElementRange range) const;
   std::uint32_t free_slot(Connection& connection) const;  // of receives; kNone: there is none
   static std::uint32_t find(const std::vector<Connection>& connections, std::uint64_t key);
   bool finished() const { return lanes_left == 0 && sends_open == 0; }

@@ -49,10 +49,13 @@ bool Execution::Impl::post_receive(LaneRun& lane, ElementRange range, bool waits
     return false;
   }
   const std::size_t bytes = range.size() * size;
-  Place to = staging_of(token);
+  Place to{};
   if (lands_in_place(step)) {
     to = place(at, step.destination.buffer, step.destination.slot, range);
     if (lane.executed < lane.waited_from || lane.touched.overlaps(to.memory, bytes)) return false;
+  } else {
+    transfers[token].skew = skew_of(token, range);
+    to = staging_of(token);
   }
   const Status given = courier.receive(c.peer(), c.channel(), {to.region, to.offset, bytes}, token);
   if (!given) {

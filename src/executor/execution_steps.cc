@@ -25,9 +25,16 @@ Execution::Impl::Place Execution::Impl::place(const LaneCursor& at, Buffer buffe
 }
 
 Execution::Impl::Place Execution::Impl::staging_of(std::uint32_t transfer) {
-  const Connection& c = in[transfers[transfer].connection];
-  const std::size_t offset = c.staging + (transfer - c.first) * c.stride;
+  const std::size_t offset = buffer_of(transfer) + transfers[transfer].skew;
   return {&own, offset, block.memory.get() + offset};
+}
+
+// So that the message lies in its cache lines as the same elements of the input do, and as they do at ranks whose memory is alike:
+// what is aligned to each other is copied and added fastest.
+std::uint32_t Execution::Impl::skew_of(std::uint32_t transfer, ElementRange range) const {
+  const auto buffer = reinterpret_cast<std::uintptr_t>(block.memory.get()) + buffer_of(transfer);
+  const auto alike = reinterpret_cast<std::uintptr_t>(buffers.input) + (range.begin - buffers.input_first) * size;
+  return static_cast<std::uint32_t>((alike - buffer) % kLine);
 }
 
 Execution::Impl::Went Execution::Impl::execute(LaneRun& lane) {

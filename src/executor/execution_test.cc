@@ -167,6 +167,19 @@ TEST_F(ExecutionTest, SumsAreMessageThenSourceOrDestinationThenSource) {
   EXPECT_EQ(courier_.given[4].data(), output_.data());
 }
 
+TEST_F(ExecutionTest, AStagedMessageLiesInItsLineAsTheInputDoes) {
+  frame_.slots = 8;
+  start({lane({recv_reduce(0), recv_reduce(1), recv_reduce(2), recv_reduce(3), recv_reduce(4), recv_reduce(5)})});
+  ASSERT_THAT(given(), ElementsAre(1, 2, 3, 4, 5, 6));
+  const auto in_line = [](const std::uint64_t* data) { return reinterpret_cast<std::uintptr_t>(data) % 64; };
+  for (std::size_t i = 0; i < 6; ++i) {
+    EXPECT_EQ(in_line(courier_.given[i].data()), in_line(input_.data() + frame_.layout.bounds[i])) << "piece " << i;
+    if (i > 0) {
+      EXPECT_GE(courier_.given[i].data(), courier_.given[i - 1].data() + i) << "messages overlap";
+    }
+  }
+}
+
 TEST_F(ExecutionTest, WithoutASourceTheMessageIsStored) {
   Step accumulated = recv_reduce(0);
   accumulated.source.buffer = Buffer::kOutput;

@@ -22,11 +22,11 @@ struct SessionLimits {
   std::size_t chunk_window = 1024;                    // chunks sent and not in the cumulative receipt
   std::size_t stream_operations_max = 1024;           // pending sends (or receives) per stream
   std::size_t path_in_flight_min = 128 * 1024;
-  Duration path_in_flight_time = 10ms;            // of the measured rate, plus the minimum round trip;
-  std::size_t path_in_flight_most = 1024 * 1024;  // but no more than this,
-  Duration path_in_flight_least_time = 1ms;  // unless that is less than so much time: what waits falls out of the cache
-  double first_rate_bytes_s = 100e6;         // before anything was measured
-  Duration sample_every = 5ms;               // progress figures while something is unacknowledged
+  Duration path_in_flight_time = 10ms;                // of the measured rate, plus the minimum round trip;
+  std::size_t path_in_flight_most = 2 * 1024 * 1024;  // but no more than this: what waits falls out of the cache,
+  Duration path_in_flight_least_time = 1ms;           // unless that is less than so much time
+  double first_rate_bytes_s = 100e6;                  // before anything was measured
+  Duration sample_every = 5ms;                        // progress figures while something is unacknowledged
   Duration heartbeat = 1s;
   Duration probe = 20ms;               // heartbeat on probation
   Duration notice_repeat = 20ms;       // PATH_DOWN again until FENCED comes

@@ -65,11 +65,11 @@ TEST(Stripe, AnEmptyPathTakesAnyChunkButNeverMoreThanItsShare) {
 TEST(Stripe, HoldsTenMillisecondsOfASlowPathAndOneOfAFastOne) {
   EXPECT_EQ(in_flight_max(path(1e6, 0), kLimits), 128u * 1024);
   EXPECT_EQ(in_flight_max(path(60e6, 0), kLimits), 600'000u);
-  EXPECT_EQ(in_flight_max(path(500e6, 0), kLimits), 1024u * 1024);
+  EXPECT_EQ(in_flight_max(path(500e6, 0), kLimits), 2048u * 1024);
   EXPECT_EQ(in_flight_max(path(50e9, 0), kLimits), 50'000'000u);
   StripeCandidate far = path(500e6, 0);
   far.min_rtt = 20ms;
-  EXPECT_EQ(in_flight_max(far, kLimits), 1024u * 1024 + 10'000'000u);
+  EXPECT_EQ(in_flight_max(far, kLimits), 2048u * 1024 + 10'000'000u);
 }
 
 }  // namespace

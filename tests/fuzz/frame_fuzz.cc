@@ -20,7 +20,7 @@ void require(bool condition) {
   if (!condition) std::abort();
 }
 
-// A frame with this body; its payload follows, or is cut short, as the input has it.
+// A frame with this body and padding; the zeros at its end, its payload before them or a part of it follow as the input has them.
 void put_frame(MemoryPipe& pipe, Reader& in) {
   FrameHeader header;
   header.type = in.get<std::uint8_t>();
@@ -29,10 +29,12 @@ void put_frame(MemoryPipe& pipe, Reader& in) {
   header.payload_bytes =
       in.get<std::uint16_t>() * (in.get<std::uint8_t>() == 0xff ? 128u : 1u);  // seldom beyond the limit
   const ByteView body = in.take(std::min<std::size_t>(in.get<std::uint8_t>(), in.left()));
+  const std::size_t padding = header.epoch.value % kFrameAlignment;
   std::array<std::byte, kHeaderBytes> head{};
-  encode_header(header, body, nullptr, head.data());
+  encode_header(header, body, nullptr, padding, head.data());
   pipe.bytes.insert(pipe.bytes.end(), head.begin(), head.end());
   pipe.bytes.insert(pipe.bytes.end(), body.begin(), body.end());
+  pipe.bytes.insert(pipe.bytes.end(), padding, std::byte{0});
 }
 
 void run(ByteView input) {

@@ -212,7 +212,7 @@ TEST_F(HostileTest, GarbageAndOversizedLengthsEndOnlyTheirOwnConnection) {
   };
   // A frame that promises four gigabytes, right checksum included, before any proof.
   Bytes oversized(kHeaderBytes);
-  encode_header({.type = 1, .path = {}, .epoch = {}, .payload_bytes = 0xffffffff}, {}, nullptr, oversized.data());
+  encode_header({.type = 1, .path = {}, .epoch = {}, .payload_bytes = 0xffffffff}, {}, nullptr, 0, oversized.data());
   std::vector<Bytes> speeches{garbage(1),
                               garbage(1000),
                               garbage(1 << 20),

@@ -208,6 +208,26 @@ TEST(CpuDevice, AnyCountAtAnyAddressTouchesOnlyItsRange) {
   });
 }
 
+// Long enough that stores are aligned, where that can be.
+TEST(CpuDevice, WhereALongDestinationLiesInItsLineChangesNoBit) {
+  on_every_target([](DataType type) {
+    const std::size_t count = 2100 / size_of(type);
+    const Bytes a = elements(type, count, 12);
+    const Bytes b = elements(type, count, 13);
+    Bytes expected(a.size());
+    kReference.reduce(expected.data(), a.data(), b.data(), count, type, ReduceKind::kSum);
+    Bytes scaled(a.size());
+    kReference.scale(scaled.data(), a.data(), count, type, b.data());
+    for (std::size_t offset = 0; offset < 64; ++offset) {
+      Bytes destination(offset + a.size());
+      kDevice.reduce(destination.data() + offset, a.data(), b.data(), count, type, ReduceKind::kSum);
+      ASSERT_EQ(difference(ByteView(destination).subspan(offset), expected, type), "") << "offset " << offset;
+      kDevice.scale(destination.data() + offset, a.data(), count, type, b.data());
+      ASSERT_EQ(difference(ByteView(destination).subspan(offset), scaled, type), "") << "offset " << offset;
+    }
+  });
+}
+
 TEST(CpuDevice, DestinationMayBeFirstSecondOrBoth) {
   on_every_target([](DataType type) {
     for (const std::size_t count : {1u, 15u, 64u, 333u}) {

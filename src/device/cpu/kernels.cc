@@ -56,6 +56,9 @@ HWY_INLINE Block block_of(V v) {
   return hn::BitCast(Tag<std::uint8_t>(), v);
 }
 
+constexpr std::size_t kWidest = 8;       // bytes of an element
+constexpr std::size_t kManyBlocks = 16;  // of which a few more instructions do not show
+
 // Each block is read before it is written, so destination may be first or second.
 template <class Operation>
 HWY_NOINLINE void apply(const Ranges& ranges, const Operation operation) {
@@ -66,16 +69,25 @@ HWY_NOINLINE void apply(const Ranges& ranges, const Operation operation) {
   const auto* first = reinterpret_cast<const std::uint8_t*>(ranges.first);
   const auto* second = reinterpret_cast<const std::uint8_t*>(ranges.second);
   std::size_t left = ranges.bytes;
+  const auto apply_part = [&](std::size_t bytes) {  // less than a block
+    HWY_ALIGN std::uint8_t a[HWY_MAX_BYTES] = {};
+    HWY_ALIGN std::uint8_t b[HWY_MAX_BYTES] = {};
+    std::memcpy(a, first, bytes);
+    std::memcpy(b, second, bytes);
+    hn::Store(operation(hn::Load(tag, a), hn::Load(tag, b)), tag, a);
+    std::memcpy(destination, a, bytes);
+  };
+  // Stores that stay in their cache lines are worth a block in parts, where that is cut between two elements of any type.
+  const std::size_t lead = (block - reinterpret_cast<std::uintptr_t>(destination) % block) % block;
+  if (lead % kWidest == 0 && lead > 0 && left >= kManyBlocks * block) {
+    apply_part(lead);
+    left -= lead, destination += lead, first += lead;
+    if (!ranges.one_block) second += lead;
+  }
   for (; left >= block; left -= block, destination += block, first += block, second += second_step) {
     hn::StoreU(operation(hn::LoadU(tag, first), hn::LoadU(tag, second)), tag, destination);
   }
-  if (left == 0) return;
-  HWY_ALIGN std::uint8_t a[HWY_MAX_BYTES] = {};
-  HWY_ALIGN std::uint8_t b[HWY_MAX_BYTES] = {};
-  std::memcpy(a, first, left);
-  std::memcpy(b, second, left);
-  hn::Store(operation(hn::Load(tag, a), hn::Load(tag, b)), tag, a);
-  std::memcpy(destination, a, left);
+  if (left > 0) apply_part(left);
 }
 
 // ---- Arithmetic on lanes that the processor has: integers, float32, float64.

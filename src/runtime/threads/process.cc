@@ -119,6 +119,7 @@ Process::Process(const Settings& settings, std::unique_ptr<TcpDialer> dialer, co
   while (self.value == 0) self.value = random_.next();
   StreamLimits limits;
   limits.checksum = checks_payloads(settings, dialer_->nics());
+  limits.align_payloads = true;
   streams_ = std::make_unique<StreamProvider>(*dialer_, keyring_, random_, self, limits);
   Provider* provider = streams_.get();
   if (!faults.empty()) {

@@ -47,7 +47,7 @@ SessionConfig draw_session(SimRandom& random, Fabric fabric, const Rules& rules)
   limits.peer_timeout = kPeerTimeout;
   limits.copy_bytes_max = random.chance(0.3) ? 0 : random.between(64, 2048);
   limits.eager_message_max = std::max(limits.copy_bytes_max, random.chance(0.5) ? random.between(64, 32768) : 0);
-  // Landings are watched in the application's memory alone; in a session's own a late one would only be a crash.
+  // Landings are watched in the application's memory alone; in a session's or a communicator's own a late one would only be a crash.
   if (!rules.redirect_landing) limits.eager_message_max = 0;
   limits.replay_buffer_bytes = random.chance(0.3) ? 4096 : 64 * 1024;
   limits.eager_bytes = random.between(4096, 64 * 1024);
@@ -316,7 +316,8 @@ void draw_plan(SimRandom& random, Scenario& scenario, Duration window) {
 
 Scenario draw_scenario(std::uint64_t seed, const Rules& rules) {
   // What a seed runs is not drawn from the same numbers as the rest.
-  return draw_scenario(seed, SimRandom(~seed).chance(kCollectivesShare) ? Load::kCollectives : Load::kMessages, rules);
+  const bool collectives = SimRandom(~seed).chance(kCollectivesShare) && rules.redirect_landing;
+  return draw_scenario(seed, collectives ? Load::kCollectives : Load::kMessages, rules);
 }
 
 Scenario draw_scenario(std::uint64_t seed, Load load, const Rules& rules) {

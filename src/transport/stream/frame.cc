@@ -11,11 +11,13 @@ constexpr std::size_t kCheckedBytes = offsetof(WireHeader, header_crc);
 
 }  // namespace
 
-void encode_header(const FrameHeader& header, ByteView body, const std::uint32_t* payload_crc, std::byte* out) {
+void encode_header(const FrameHeader& header, ByteView body, const std::uint32_t* payload_crc, std::size_t padding,
+                   std::byte* out) {
+  const std::uint8_t checksummed = payload_crc != nullptr ? kFlagPayloadChecksummed : std::uint8_t{0};
   WireHeader wire{
       .magic = kFrameMagic,
       .type = header.type,
-      .flags = payload_crc != nullptr ? kFlagPayloadChecksummed : std::uint8_t{0},
+      .flags = static_cast<std::uint8_t>(checksummed | padding << kPaddingShift),
       .path = header.path.packed(),
       .body_bytes = static_cast<std::uint16_t>(body.size()),
       .epoch = header.epoch.value,
@@ -33,7 +35,8 @@ const char* decode_header(const std::byte* in, WireHeader& out) {
   std::memcpy(&out, in, kHeaderBytes);
   if (out.magic != kFrameMagic) return "it does not begin with the magic number";
   if (out.header_crc != crc32c(0, ByteView(in, kCheckedBytes))) return "its header does not match its checksum";
-  if ((out.flags & ~kFlagPayloadChecksummed) != 0) return "it has unknown flags";
+  if ((out.flags & kFlagsUnused) != 0) return "it has unknown flags";
+  if (out.padding() > 0 && out.payload_bytes == 0) return "it is padded for a payload that it does not have";
   if (out.body_bytes > kBodyBytesMax) return "its body is too long";
   if (out.payload_bytes > kPayloadBytesMax) return "its payload is too long";
   return nullptr;

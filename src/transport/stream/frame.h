@@ -1,10 +1,10 @@
 #pragma once
-// A frame on the wire: header, body, payload. Little-endian.
+// A frame on the wire: header, body, padding, payload, and zeros up to a multiple of kFrameAlignment. Little-endian.
 //
 //   offset  bytes  field
 //        0      2  magic          kFrameMagic
 //        2      1  type           session/wire.h
-//        3      1  flags          bit 0: payload_crc is valid; all others zero
+//        3      1  flags          bit 0: payload_crc is valid; bit 1: zero; bits 2 to 7: bytes of padding, without payload none
 //        4      2  path           PathId::packed()
 //        6      2  body_bytes     at most kBodyBytesMax
 //        8      4  epoch
@@ -16,6 +16,11 @@
 // The header has a checksum of its own so that a damaged length is found at once, and not after waiting for a body that
 // never comes. A header or body that fails any check means that framing is lost: nothing after it can be trusted. A bad
 // payload harms only itself.
+//
+// Padding may put a payload where its memory lies in its cache line, counted from the start of the frame. Kernels copy what is written
+// to a stream into pages that they fill one after another, so with frames of whole lines both ends of that copy, and of the reader's into
+// memory that lies alike, are aligned to each other: the fastest way to copy, and never the very slow one of a destination that lies a
+// few bytes above its source within the page (bench/copies).
 
 #include <cstddef>
 
@@ -25,6 +30,9 @@ namespace r2ccl {
 
 inline constexpr std::uint16_t kFrameMagic = 0xC2F2;
 inline constexpr std::uint8_t kFlagPayloadChecksummed = 1;
+inline constexpr std::uint8_t kFlagsUnused = 2;
+inline constexpr int kPaddingShift = 2;
+inline constexpr std::size_t kFrameAlignment = 64;
 
 struct WireHeader {
   std::uint16_t magic;
@@ -39,6 +47,7 @@ struct WireHeader {
   std::uint32_t header_crc;
 
   bool payload_checksummed() const { return (flags & kFlagPayloadChecksummed) != 0; }
+  std::size_t padding() const { return flags >> kPaddingShift; }
   FrameHeader header() const { return {type, PathId::unpack(path), Epoch{epoch}, payload_bytes}; }
 };
 static_assert(sizeof(WireHeader) == 28 && alignof(WireHeader) == 4);
@@ -50,8 +59,14 @@ static_assert(kBodyBytesMax <= 0xffff);
 
 inline constexpr std::size_t kHeaderBytes = sizeof(WireHeader);
 
-// Writes kHeaderBytes to `out`. `payload_crc`: null when the payload is not checksummed.
-void encode_header(const FrameHeader& header, ByteView body, const std::uint32_t* payload_crc, std::byte* out);
+// Zeros behind so many bytes, to the end of a frame.
+constexpr std::size_t rest_of_line(std::size_t bytes) {
+  return (kFrameAlignment - bytes % kFrameAlignment) % kFrameAlignment;
+}
+
+// Writes kHeaderBytes to `out`. `payload_crc`: null when the payload is not checksummed. `padding`: less than kFrameAlignment.
+void encode_header(const FrameHeader& header, ByteView body, const std::uint32_t* payload_crc, std::size_t padding,
+                   std::byte* out);
 
 // Reads kHeaderBytes from `in`. Returns what is wrong in a few words, or nullptr.
 const char* decode_header(const std::byte* in, WireHeader& out);

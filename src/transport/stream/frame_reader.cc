@@ -68,9 +68,8 @@ void FrameReader::make_room() {
 
 Io FrameReader::fill(Stream& stream) {
   make_room();
-  // Behind a large payload another one is likely, and what is staged of it is copied twice.
-  const bool head_only = end_ == 0 && frame_.payload_bytes >= kLargePayload;
-  const ReadPart part{staging_.data() + end_, head_only ? kShortTail : kStagingBytes - end_};
+  // What is staged of a payload is copied twice.
+  const ReadPart part{staging_.data() + end_, large_ && end_ == 0 ? kShortTail : kStagingBytes - end_};
   const Io io = stream.read({&part, 1});
   end_ += io.bytes;
   return io;
@@ -81,7 +80,7 @@ Io FrameReader::fill_payload(Stream& stream) {
   make_room();
   const std::size_t left = frame_.payload_bytes - received_;
   const ReadPart target = payload_target();
-  const std::size_t tail = target.size < left ? 0 : frame_.payload_bytes >= kLargePayload ? kShortTail : kStagingBytes;
+  const std::size_t tail = target.size < left ? 0 : large_ ? kShortTail : kStagingBytes;
   const std::array<ReadPart, 2> parts{target, ReadPart{staging_.data(), tail}};
   const Io io = stream.read(std::span(parts).first(tail > 0 ? 2 : 1));
   const std::size_t of_payload = std::min(io.bytes, target.size);
@@ -99,7 +98,8 @@ ReadPart FrameReader::payload_target() {
   const std::size_t left = frame_.payload_bytes - received_;
   if (landing_) {
     if (std::byte* host = landing_->region->host(); host != nullptr) {
-      return {host + landing_->offset + received_, std::min(left, kReadBytes)};
+      return {host + landing_->offset + received_,
+              frame_.payload_checksummed() ? std::min(left, kCheckedReadBytes) : left};
     }
   }
   if (scratch_.empty()) scratch_.resize(kScratchBytes);
@@ -124,15 +124,20 @@ bool FrameReader::parse(Link& link, FrameSink& sink, Outcome& outcome) {
 
 // True: a frame's head was whole and dealt with.
 bool FrameReader::parse_head(Link& link, FrameSink& sink, Outcome& outcome) {
+  const std::size_t skipped = std::min(rest_, end_ - begin_);
+  consume(skipped);
+  rest_ -= skipped;
   const ByteView in = staged();
   if (in.size() < kHeaderBytes) return false;
   WireHeader wire;
   outcome.problem = decode_header(in.data(), wire);
   if (outcome.problem == nullptr) {
-    if (in.size() < kHeaderBytes + wire.body_bytes) return false;
+    const std::size_t head_bytes = kHeaderBytes + wire.body_bytes + wire.padding();
+    if (in.size() < head_bytes) return false;
     const ByteView body = in.subspan(kHeaderBytes, wire.body_bytes);
     if (body_matches(wire, body)) {
-      consume(kHeaderBytes + wire.body_bytes);
+      consume(head_bytes);
+      rest_ = rest_of_line(head_bytes + wire.payload_bytes);
       frame_ = wire;
       if (wire.payload_bytes > 0) {
         begin_payload(link, sink, body);
@@ -150,6 +155,7 @@ bool FrameReader::parse_head(Link& link, FrameSink& sink, Outcome& outcome) {
 void FrameReader::begin_payload(Link& link, FrameSink& sink, ByteView body) {
   body_.assign(body.begin(), body.end());
   phase_ = Phase::kPayload;
+  large_ = frame_.payload_bytes >= kLargePayload;
   received_ = 0;
   crc_ = 0;
   landing_.reset();

@@ -2,7 +2,8 @@
 // The receiving half of a StreamLink.
 //
 //   phase      bytes go to                                          next
-//   kHeader    the staging buffer, until header and body are whole   kHeader (no payload) or kPayload
+//   kHeader    the staging buffer, until all is there that comes     kHeader (no payload) or kPayload
+//              before a payload
 //   kPayload   first what is already staged, then straight from the  kHeader when the payload is whole
 //              stream into the landing memory, with a short staging
 //              part behind it for the next header
@@ -47,11 +48,12 @@ class FrameReader final {
   enum class Phase : std::uint8_t { kHeader, kPayload };
 
   static constexpr std::size_t kStagingBytes = 20 * 1024;
-  static constexpr std::size_t kReadBytes = 256 * 1024;  // of payload per read; its checksum then finds it in the cache
-  static constexpr std::size_t kScratchBytes = 64 * 1024;  // for payload that is dropped or can not be addressed
-  static constexpr std::size_t kLargePayload = 16 * 1024;  // from here on a short tail is read behind the payload
+  static constexpr std::size_t kCheckedReadBytes = 256 * 1024;  // per read: a checksum finds them in the cache
+  static constexpr std::size_t kScratchBytes = 64 * 1024;       // for payload that is dropped or can not be addressed
+  static constexpr std::size_t kLargePayload = 16 * 1024;       // from here on a short part is read for the next header
   static constexpr std::size_t kShortTail = 1024;
-  static_assert(kStagingBytes >= kHeaderBytes + kBodyBytesMax, "a header and its body are parsed in one piece");
+  static_assert(kStagingBytes >= kHeaderBytes + kBodyBytesMax + kFrameAlignment,
+                "what comes before a payload is parsed in one piece");
 
   bool parse(Link& link, FrameSink& sink, Outcome& outcome);
   bool parse_head(Link& link, FrameSink& sink, Outcome& outcome);
@@ -72,9 +74,11 @@ class FrameReader final {
   Bytes staging_;  // kStagingBytes once used; [begin_, end_) is unread
   std::size_t begin_ = 0;
   std::size_t end_ = 0;
+  std::size_t rest_ = 0;  // zeros still to come, of the frame before
 
   WireHeader frame_{};  // of the payload now arriving
   Bytes body_;
+  bool large_ = false;  // the last payload was: another one is likely
   std::optional<MemoryRef> landing_;
   std::size_t received_ = 0;
   std::uint32_t crc_ = 0;

@@ -9,6 +9,15 @@ namespace r2ccl {
 namespace {
 
 constexpr std::size_t kFirstRing = 16;
+constexpr std::array<std::byte, kFrameAlignment> kZeros{};
+constexpr std::size_t kAlignedPayload = 16 * 1024;  // of smaller ones the copy does not show
+
+// So that a large payload of a frame with such a head lies in its line as in memory; so that a small one ends its line: nothing follows it.
+std::size_t padding_for(const MemoryRef& payload, std::size_t head_bytes, bool align) {
+  const std::byte* host = payload.region->host();
+  if (!align || payload.length < kAlignedPayload || host == nullptr) return rest_of_line(head_bytes + payload.length);
+  return (reinterpret_cast<std::uintptr_t>(host) + payload.offset - head_bytes) % kFrameAlignment;
+}
 
 }  // namespace
 
@@ -31,7 +40,8 @@ Result<Ticket> FrameSender::post(const OutFrame& frame) {
 }
 
 Result<Ticket> FrameSender::post_control(const OutFrame& frame) {
-  const std::size_t bytes = kHeaderBytes + frame.body.size();
+  const std::size_t used = kHeaderBytes + frame.body.size();
+  const std::size_t bytes = used + rest_of_line(used);
   if (control_.size() - control_at_ + bytes > limits_.control_queue_bytes) {
     return fail(Fault::kBusy, "the queue of frames without payload is full");
   }
@@ -41,7 +51,7 @@ Result<Ticket> FrameSender::post_control(const OutFrame& frame) {
   }
   const std::size_t start = control_.size();
   control_.resize(start + bytes);
-  encode_header(frame.header, frame.body, nullptr, control_.data() + start);
+  encode_header(frame.header, frame.body, nullptr, 0, control_.data() + start);
   std::ranges::copy(frame.body, control_.data() + start + kHeaderBytes);
   queued_bytes_ += bytes;
   return Ticket{0};
@@ -54,7 +64,8 @@ Result<Ticket> FrameSender::post_data(const OutFrame& frame) {
   slot.ticket = next_ticket_++;
   slot.header = frame.header;
   slot.payload = frame.payload;
-  slot.head.resize(kHeaderBytes + frame.body.size());
+  slot.padding = padding_for(frame.payload, kHeaderBytes + frame.body.size(), limits_.align_payloads);
+  slot.head.assign(kHeaderBytes + frame.body.size() + slot.padding, std::byte{0});
   std::ranges::copy(frame.body, slot.head.data() + kHeaderBytes);
   slot.sent = 0;
   slot.sealed = false;
@@ -85,6 +96,7 @@ bool FrameSender::forget(Ticket ticket) {
 // Only the first frame can be half sent, so one buffer is enough.
 void FrameSender::keep_rest(Slot& slot) {
   if (slot.payload.region == &rest_region_) return;
+  if (slot.sent >= slot.payload_end()) return;
   const std::size_t from = slot.sent > slot.head.size() ? slot.sent - slot.head.size() : 0;
   rest_.resize(slot.header.payload_bytes);
   slot.payload.region->read(slot.payload.offset + from, std::span(rest_).subspan(from));
@@ -145,28 +157,29 @@ void FrameSender::gather(Batch& batch) {
     next = 1;
   }
   batch.add(ByteView(control_).subspan(control_at_));
-  // A frame takes at least two parts.
-  while (next < count_ && !batch.full() && batch.count + 2 <= kPartsMax) {
+  const std::size_t enough = limits_.checksum ? kCheckedWriteBytes : kWriteBytes;
+  // A frame takes three parts.
+  while (next < count_ && batch.bytes < enough && batch.count + 3 <= kPartsMax) {
     if (!gather_frame(at(next), batch)) return;
     ++next;
   }
 }
 
-// False: the frame does not fit as a whole, so nothing may follow it in this batch.
+// False: the frame is not in it as a whole, so nothing may follow it in this batch.
 bool FrameSender::gather_frame(Slot& slot, Batch& batch) {
   if (!slot.sealed) seal(slot);
   if (slot.sent < slot.head.size()) batch.add(ByteView(slot.head).subspan(slot.sent));
-  return gather_payload(slot, batch);
+  if (slot.sent < slot.payload_end() && !gather_payload(slot, batch)) return false;
+  batch.add(ByteView(kZeros).first(slot.bytes() - std::max(slot.sent, slot.payload_end())));
+  return true;
 }
 
 bool FrameSender::gather_payload(Slot& slot, Batch& batch) {
   std::size_t from = slot.sent > slot.head.size() ? slot.sent - slot.head.size() : 0;
   const std::size_t end = slot.header.payload_bytes;
   if (const std::byte* host = slot.payload.region->host(); host != nullptr) {
-    const std::size_t room = batch.bytes < kWriteBytes ? kWriteBytes - batch.bytes : 0;
-    const std::size_t count = std::min(room, end - from);
-    batch.add(ByteView(host + slot.payload.offset + from, count));
-    return from + count == end;
+    batch.add(ByteView(host + slot.payload.offset + from, end - from));
+    return true;
   }
   // One staged piece per write: the buffer holds it until the stream has copied it.
   const std::size_t count = std::min(kStageBytes, end - from);
@@ -180,8 +193,8 @@ bool FrameSender::gather_payload(Slot& slot, Batch& batch) {
 void FrameSender::seal(Slot& slot) {
   std::uint32_t crc = 0;
   if (limits_.checksum) crc = checksum(slot.payload);
-  encode_header(slot.header, ByteView(slot.head).subspan(kHeaderBytes), limits_.checksum ? &crc : nullptr,
-                slot.head.data());
+  const ByteView body = ByteView(slot.head).subspan(kHeaderBytes, slot.head.size() - kHeaderBytes - slot.padding);
+  encode_header(slot.header, body, limits_.checksum ? &crc : nullptr, slot.padding, slot.head.data());
   slot.sealed = true;
 }
 

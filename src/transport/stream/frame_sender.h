@@ -31,28 +31,32 @@ class FrameSender final {
   std::size_t queued_bytes() const { return queued_bytes_; }
 
  private:
-  // A frame with payload. `head` is header and body.
+  // A frame with payload. `head` is header, body and padding; zeros end its last line.
   struct Slot {
     Ticket ticket = 0;
     FrameHeader header;
     MemoryRef payload;
     Bytes head;
-    std::size_t sent = 0;  // of head and payload together
+    std::size_t padding = 0;
+    std::size_t sent = 0;  // of all its bytes
     bool sealed = false;   // checksum computed, header written into `head`
 
-    std::size_t bytes() const { return head.size() + header.payload_bytes; }
+    std::size_t payload_end() const { return head.size() + header.payload_bytes; }
+    std::size_t bytes() const { return payload_end() + rest_of_line(payload_end()); }
   };
 
   static constexpr std::size_t kPartsMax = 64;
-  static constexpr std::size_t kWriteBytes = 512 * 1024;  // per write; what was checksummed is then still in the cache
-  static constexpr std::size_t kSmallWrite = 1024;        // copied into one part
-  static constexpr std::size_t kStageBytes = 64 * 1024;   // for memory the processor can not address
+  // A write ends with the frame that makes it so long. Few long writes cost much less than many: between two of them the stream
+  // deals with what comes the other way. What was checksummed should still be in the cache.
+  static constexpr std::size_t kWriteBytes = 1024 * 1024;
+  static constexpr std::size_t kCheckedWriteBytes = 512 * 1024;
+  static constexpr std::size_t kSmallWrite = 1024;       // copied into one part
+  static constexpr std::size_t kStageBytes = 64 * 1024;  // for memory the processor can not address
 
   struct Batch {
     std::array<ByteView, kPartsMax> parts;
     std::size_t count = 0;
     std::size_t bytes = 0;
-    bool full() const { return count == kPartsMax || bytes >= kWriteBytes; }
     void add(ByteView part);
   };
 

@@ -11,9 +11,9 @@ namespace {
 
 using Encoded = std::array<std::byte, kHeaderBytes>;
 
-Encoded encode(const FrameHeader& header, ByteView body, const std::uint32_t* crc) {
+Encoded encode(const FrameHeader& header, ByteView body, const std::uint32_t* crc, std::size_t padding = 0) {
   Encoded out{};
-  encode_header(header, body, crc, out.data());
+  encode_header(header, body, crc, padding, out.data());
   return out;
 }
 
@@ -23,7 +23,8 @@ TEST(FrameHeaderOnTheWire, ComesBackAsItWent) {
   const Bytes body = to_bytes("typed fields");
   const std::uint32_t crc = 0xfeedbeef;
   WireHeader wire{};
-  ASSERT_EQ(decode_header(encode(kHeader, body, &crc).data(), wire), nullptr);
+  ASSERT_EQ(decode_header(encode(kHeader, body, &crc, 63).data(), wire), nullptr);
+  EXPECT_EQ(wire.padding(), 63u);
   EXPECT_EQ(wire.header().type, kHeader.type);
   EXPECT_EQ(wire.header().path, kHeader.path);
   EXPECT_EQ(wire.header().epoch, kHeader.epoch);
@@ -34,12 +35,12 @@ TEST(FrameHeaderOnTheWire, ComesBackAsItWent) {
 }
 
 TEST(FrameHeaderOnTheWire, HasTheDocumentedLayout) {
-  const Encoded out = encode(kHeader, to_bytes("abc"), nullptr);
+  const Encoded out = encode(kHeader, to_bytes("abc"), nullptr, 5);
   const auto at = [&](std::size_t i) { return std::to_integer<int>(out[i]); };
   EXPECT_EQ(at(0), 0xF2);
   EXPECT_EQ(at(1), 0xC2);
   EXPECT_EQ(at(2), 9);
-  EXPECT_EQ(at(3), 0);
+  EXPECT_EQ(at(3), 5 << 2);
   EXPECT_EQ(at(4), 2);  // path 1-2, low byte first
   EXPECT_EQ(at(5), 1);
   EXPECT_EQ(at(6), 3);
@@ -57,6 +58,15 @@ TEST(FrameHeaderOnTheWire, DamageToAnyBitIsFoundFromTheHeaderAlone) {
     WireHeader wire{};
     EXPECT_NE(decode_header(bad.data(), wire), nullptr) << "bit " << bit;
   }
+}
+
+TEST(FrameHeaderOnTheWire, PaddingWithoutAPayloadIsRefused) {
+  FrameHeader empty = kHeader;
+  empty.payload_bytes = 0;
+  WireHeader wire{};
+  EXPECT_STREQ(decode_header(encode(empty, {}, nullptr, 1).data(), wire),
+               "it is padded for a payload that it does not have");
+  EXPECT_EQ(decode_header(encode(empty, {}, nullptr, 0).data(), wire), nullptr);
 }
 
 TEST(FrameHeaderOnTheWire, SizesBeyondTheLimitsAreRefusedEvenWithARightChecksum) {

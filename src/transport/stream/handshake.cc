@@ -129,7 +129,7 @@ void Handshake::on_message() {
 
 void Handshake::on_hello() {
   Reader in(message().subspan(kHandshakePrefixBytes));
-  in.get<std::uint32_t>();  // features: none in common with version 1
+  in.get<std::uint32_t>();  // features: this version has none
   const auto purpose = in.get<std::uint8_t>();
   const auto zero = in.get<std::uint8_t>();
   hello_.path = PathId::unpack(in.get<std::uint16_t>());

@@ -29,7 +29,7 @@
 //   ACCEPT     8 + MAC 32                                                                            = 40 bytes
 //   REFUSE     8                                                                                     =  8 bytes
 //
-// Feature bits name optional behaviour; both ends use what both have. Version 1 has none and ignores those it is
+// Feature bits name optional behaviour; both ends use what both have. Version 2 has none and ignores those it is
 // offered.
 
 #include <array>
@@ -40,7 +40,7 @@
 
 namespace r2ccl {
 
-inline constexpr std::uint16_t kProtocolVersion = 1;
+inline constexpr std::uint16_t kProtocolVersion = 2;
 inline constexpr std::uint32_t kFeatures = 0;
 
 inline constexpr std::size_t kHandshakePrefixBytes = 8;

@@ -182,13 +182,13 @@ TEST(HandshakeRefused, AnotherVersionGetsOursAndASentence) {
   hello[4] = std::byte{9};
   talk.acceptor->take(hello);
   EXPECT_EQ(talk.acceptor->state(), Handshake::State::kFailed);
-  EXPECT_EQ(talk.acceptor->error(), "the other end speaks protocol version 9, this one version 1");
+  EXPECT_EQ(talk.acceptor->error(), "the other end speaks protocol version 9, this one version 2");
   ASSERT_EQ(talk.acceptor->output().size(), kRefuseBytes);
   Bytes refusal(talk.acceptor->output().begin(), talk.acceptor->output().end());
   refusal[4] = std::byte{3};  // as a release with version 3 would say it
   talk.connector->take(refusal);
   EXPECT_EQ(talk.connector->state(), Handshake::State::kFailed);
-  EXPECT_EQ(talk.connector->error(), "refused: the other end speaks protocol version 3, this one version 1");
+  EXPECT_EQ(talk.connector->error(), "refused: the other end speaks protocol version 3, this one version 2");
 }
 
 TEST(HandshakeRefused, AnotherProcessAtThatAddressCountsAsNobodyListening) {

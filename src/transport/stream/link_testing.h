@@ -8,6 +8,7 @@
 
 #include "base/assert.h"
 #include "transport/link.h"
+#include "transport/stream/frame.h"
 
 namespace r2ccl {
 
@@ -33,6 +34,11 @@ class UnmappedRegion final : public Region {
 inline Bytes to_bytes(std::string_view text) {
   const auto raw = std::as_bytes(std::span(text));
   return {raw.begin(), raw.end()};
+}
+
+// A frame of so many bytes, with the zeros that end its last line.
+constexpr std::size_t whole_lines(std::size_t bytes) {
+  return bytes + rest_of_line(bytes);
 }
 
 // Bytes that differ at neighbouring and at distant places.

@@ -2,6 +2,7 @@
 
 #include <gtest/gtest.h>
 
+#include <algorithm>
 #include <string>
 
 #include "transport/stream/link_testing.h"
@@ -93,6 +94,65 @@ TEST(StreamLinkSending, ABacklogOfSmallFramesIsOneWrite) {
   EXPECT_EQ(link.a->progress(kNow).queued_bytes, link.wire().bytes.size()) << "nothing is queued above the stream";
 }
 
+TEST(StreamLinkSending, AWriteEndsWithTheFrameThatFillsIt) {
+  for (const bool checksum : {false, true}) {
+    StreamLimits limits;
+    limits.checksum = checksum;
+    Sending link(limits);
+    Payloads p(512 * 1024);
+    ASSERT_TRUE(link.a->post(control_frame('c', to_bytes("body"))));
+    for (int i = 0; i < 6; ++i) ASSERT_TRUE(link.a->post(data_frame('d', to_bytes("body"), p.region)));
+    link.step_a();
+    EXPECT_EQ(link.wire().writes, checksum ? 6u : 3u);
+    link.run();
+    EXPECT_EQ(link.types(), "cdddddd");
+  }
+}
+
+TEST(StreamLinkSending, LargePayloadsLieInTheirLinesAsInMemory) {
+  constexpr std::size_t kLength = 20'000;
+  StreamLimits limits;
+  limits.align_payloads = true;
+  Payloads p(kLength + 2 * kFrameAlignment);
+  for (const std::size_t body_bytes : {0u, 1u, 59u, 64u}) {
+    const Bytes body(body_bytes);  // frames only look at it
+    for (std::size_t offset = 0; offset < 2 * kFrameAlignment; ++offset) {
+      Sending link(limits);
+      OutFrame frame = data_frame('d', body, p.region);
+      frame.payload.offset = offset;
+      frame.payload.length = frame.header.payload_bytes = kLength + offset % 3;
+      ASSERT_TRUE(link.a->post(control_frame('c', body)));
+      ASSERT_TRUE(link.a->post(frame));
+      link.step_a();
+      const Bytes wire(link.wire().bytes.begin(), link.wire().bytes.end());
+      const auto payload = ByteView(p.bytes).subspan(offset, frame.payload.length);
+      const auto at = std::ranges::search(wire, payload).begin() - wire.begin();
+      const auto address = reinterpret_cast<std::uintptr_t>(payload.data());
+      EXPECT_EQ(static_cast<std::size_t>(at) % kFrameAlignment, address % kFrameAlignment) << "offset " << offset;
+      EXPECT_EQ(wire.size() % kFrameAlignment, 0u);
+      link.run();
+      ASSERT_EQ(link.types(), "cd");
+      EXPECT_TRUE(std::ranges::equal(link.at_b.frames[1].bytes, payload));
+    }
+  }
+}
+
+TEST(StreamLinkSending, SmallPayloadsEndTheirFrames) {
+  for (const bool align : {false, true}) {
+    for (std::size_t length = 1; length < 3 * kFrameAlignment; ++length) {
+      StreamLimits limits;
+      limits.align_payloads = align;
+      Sending link(limits);
+      Payloads p(length);
+      ASSERT_TRUE(link.a->post(data_frame('d', to_bytes("body"), p.region)));
+      link.step_a();
+      const auto& wire = link.wire().bytes;
+      ASSERT_EQ(wire.size(), whole_lines(kHeaderBytes + 4 + length));
+      EXPECT_TRUE(std::equal(p.bytes.rbegin(), p.bytes.rend(), wire.rbegin())) << "length " << length;
+    }
+  }
+}
+
 TEST(StreamLinkSending, APingPongIsOneWriteAndOneReadPerDirection) {
   Sending link;
   Payloads p(8);
@@ -120,7 +180,7 @@ TEST(StreamLinkSending, AnIdleStepTouchesTheStreamNotAtAll) {
 
 TEST(StreamLinkSending, QueuesAreBoundedByNamedLimitsAndFreeAgain) {
   StreamLimits limits;
-  limits.control_queue_bytes = 10 * kHeaderBytes;
+  limits.control_queue_bytes = 10 * whole_lines(kHeaderBytes);
   limits.data_queue_frames = 5;
   Sending link(limits);
   Payloads p;
@@ -129,8 +189,9 @@ TEST(StreamLinkSending, QueuesAreBoundedByNamedLimitsAndFreeAgain) {
   EXPECT_EQ(link.a->post(control_frame('c', {})).error().fault, Fault::kBusy);
   for (int i = 0; i < 5; ++i) ASSERT_TRUE(link.a->post(data_frame('d', {}, p.region)));
   EXPECT_EQ(link.a->post(data_frame('d', {}, p.region)).error().fault, Fault::kBusy);
-  EXPECT_EQ(link.a->progress(kNow).queued_bytes, 10 * kHeaderBytes + 5 * (kHeaderBytes + p.bytes.size()));
-  link.wire().capacity = 3 * kHeaderBytes + 1;  // part of the queue leaves: its room is usable
+  EXPECT_EQ(link.a->progress(kNow).queued_bytes,
+            10 * whole_lines(kHeaderBytes) + 5 * whole_lines(kHeaderBytes + p.bytes.size()));
+  link.wire().capacity = 3 * whole_lines(kHeaderBytes) + 1;  // part of the queue leaves: its room is usable
   link.step_a();
   ASSERT_TRUE(link.a->post(control_frame('e', {})));
   link.run();
@@ -181,14 +242,14 @@ TEST(StreamLinkForgetting, AFrameNotBegunNeverGoesOut) {
       if (i != victim) expected += static_cast<char>('a' + i);
     }
     EXPECT_FALSE(link.a->forget(tickets[victim]));
-    EXPECT_EQ(link.a->progress(kNow).queued_bytes, 19 * (kHeaderBytes + p.bytes.size()));
+    EXPECT_EQ(link.a->progress(kNow).queued_bytes, 19 * whole_lines(kHeaderBytes + p.bytes.size()));
     link.run();
     EXPECT_EQ(link.types(), expected);
   }
 }
 
 TEST(StreamLinkForgetting, AFrameHalfSentIsFinishedFromACopyWhereverItStood) {
-  const std::size_t whole = kHeaderBytes + 4 + 1000;
+  const std::size_t whole = whole_lines(kHeaderBytes + 4 + 1000);
   for (std::size_t sent = 1; sent < whole; sent += sent < 40 ? 1 : 97) {
     for (const bool unmapped : {false, true}) {
       Sending link;

@@ -150,7 +150,7 @@ TEST(StreamProviderOpening, FramesReadTogetherWithTheProofAreKept) {
   Bytes proof_and_frame(handshake.output().begin(), handshake.output().end());
   const std::size_t proof = proof_and_frame.size();
   proof_and_frame.resize(proof + kHeaderBytes);
-  encode_header(FrameHeader{.type = 'x', .path = {}, .epoch = {}, .payload_bytes = 0}, {}, nullptr,
+  encode_header(FrameHeader{.type = 'x', .path = {}, .epoch = {}, .payload_bytes = 0}, {}, nullptr, 0,
                 proof_and_frame.data() + proof);
   world.client_dialer.last_to_listener->bytes.assign(proof_and_frame.begin(), proof_and_frame.end());
   world.server.step(world.now);
