@@ -1,5 +1,5 @@
 // A member that proved itself may still send anything: the parsers must hold, and a root must survive any sequence of frames
-// and keep serving a well-behaved member.
+// and keep serving a well-behaved member that had registered before. (Of two that claim one rank the first has it, whoever is right.)
 //
 // Input: frames, each one type byte, a length u16 (little-endian) and that many bytes of body.
 
@@ -52,6 +52,7 @@ extern "C" int LLVMFuzzerTestOneInput(const std::uint8_t* data, std::size_t size
   auto wild = member(1);
   auto good = member(2);
   post_control(*good, ControlFrame::kRegister, encode_register({{2}, {2}, 2, "good", {}}));
+  root.step(now);
 
   CountHeartbeats heard;
   Reader in(std::as_bytes(std::span(data, size)));
