@@ -5,6 +5,7 @@
 
 #include <algorithm>
 #include <deque>
+#include <set>
 #include <utility>
 
 #include "base/assert.h"
@@ -92,7 +93,8 @@ struct Communicator::Impl {
   std::uint32_t missing = 0;  // rank 0: ranks whose kDone has not come, its own included
   bool done_sent = false;
   bool all_done = false;
-  std::uint32_t farewells = 0;  // rank 0: members that have let go
+  std::set<std::uint32_t> gone;  // rank 0: members that have let go
+  std::size_t left_seen = 0;     // … of those who said so at the root
   Instant reason_until = kNever;
   Error without_reason{Fault::kBug, ""};
 
@@ -354,8 +356,8 @@ struct Communicator::Impl {
 
   void on_failed(const Mailbox::Done& done) {
     const Error& why = done.status.error();
-    if (why.fault == Fault::kAborted && all_done) {
-      if (done.kind == Mailbox::Kind::kLetterIn) ++farewells;  // one is awaited from each
+    if (is_farewell(why)) {
+      if (done.kind == Mailbox::Kind::kLetterIn) gone.insert(done.rank);  // one is awaited from each
       return;
     }
     if (why.fault == Fault::kMisuse && done.kind == Mailbox::Kind::kCollective && running)
@@ -366,8 +368,14 @@ struct Communicator::Impl {
 
   // Nothing more can be given to a session.
   void stop(const Error& why) {
+    if (is_farewell(why)) return;
     if (why.fault != Fault::kAborted) return give_up(why);
-    if (!all_done) expect_reason(why);
+    expect_reason(why);
+  }
+
+  // Every call is done at every rank: whoever is gone now has left, also where its goodbye was lost with a NIC.
+  bool is_farewell(const Error& why) const {
+    return all_done && (why.fault == Fault::kAborted || why.fault == Fault::kPeerDown);
   }
 
   void expect_reason(Error otherwise) {
@@ -421,16 +429,23 @@ struct Communicator::Impl {
   // ---- the end ----
   void count_done() {
     if (--missing > 0) return;
-    post_all({static_cast<std::byte>(Letter::kAllDone)});
     all_done = true;
+    post_all({static_cast<std::byte>(Letter::kAllDone)});
   }
 
   void step_finishing() {
     if (queue.empty() && !std::exchange(done_sent, true)) rank == 0 ? count_done() : post(0, Letter::kDone);
     if (!all_done || state == CommState::kFailed) return;
-    // The others let go first: rank 0 has to know that its last letter was read.
-    if (rank == 0 && farewells + 1 < size) return;
+    if (rank == 0 && !everybody_let_go()) return;
     end(CommState::kFinished);
+  }
+
+  // The others let go first: rank 0 has to know that its last letter was read. They say so on their sessions and, where it is here, at
+  // the root: either may be lost with a NIC.
+  bool everybody_let_go() {
+    const std::vector<ProcessId>& left = engine.left(key);
+    for (; left_seen < left.size(); ++left_seen) gone.insert(mailbox.rank_of(left[left_seen]));
+    return gone.size() + 1 >= size;
   }
 
   void end(CommState final_state) {

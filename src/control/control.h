@@ -74,8 +74,9 @@ class ControlRoot final {
   void accept(std::unique_ptr<Link> link, Instant now);
   Turn step(Instant now);
   bool complete() const;
-  void finish();                // BYE to everybody; members do not come back
-  bool everybody_left() const;  // every registered process said BYE
+  void finish();                               // BYE to everybody; members do not come back
+  bool everybody_left() const;                 // every registered process said BYE
+  const std::vector<ProcessId>& left() const;  // those who said so, in that order, once the job was complete
   std::uint64_t notices_dropped() const;
 
  private:

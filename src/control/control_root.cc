@@ -42,6 +42,7 @@ struct ControlRoot::Impl final : FrameSink {
   std::vector<std::unique_ptr<Connection>> connections;
   std::map<ProcessId, Record> records;
   std::vector<ProcessInfo> roster;  // by rank, then process; empty until complete
+  std::vector<ProcessId> left;      // since then, by BYE
   Connection* current = nullptr;    // whose link is being stepped
   bool finished = false;
   std::size_t refusals = 0;
@@ -148,7 +149,10 @@ struct ControlRoot::Impl final : FrameSink {
     from.process.reset();
     record->second.connection = nullptr;
     record->second.left = true;
-    if (!complete()) records.erase(record);
+    if (complete())
+      left.push_back(record->first);
+    else
+      records.erase(record);
   }
 
   // ---- what goes out ----
@@ -321,6 +325,10 @@ void ControlRoot::finish() {
 
 bool ControlRoot::everybody_left() const {
   return std::ranges::all_of(impl_->records, Impl::is_away);
+}
+
+const std::vector<ProcessId>& ControlRoot::left() const {
+  return impl_->left;
 }
 
 std::uint64_t ControlRoot::notices_dropped() const {

@@ -137,6 +137,7 @@ TEST(Control, FarewellIsSilent) {
   EXPECT_TRUE(star.events(1).empty());
   EXPECT_TRUE(star.events(2).empty());
   EXPECT_FALSE(star.root.everybody_left());
+  EXPECT_EQ(star.root.left(), std::vector{ProcessId{3}});
   star.clients[1]->finish();
   star.clients[2]->finish();
   star.settle();

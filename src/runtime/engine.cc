@@ -437,6 +437,9 @@ const std::vector<ProcessInfo>& Engine::roster() const {
 const std::string& Engine::join_failure(KeyId rendezvous) const {
   return impl_->known(rendezvous).failure();
 }
+const std::vector<ProcessId>& Engine::left(KeyId rendezvous) const {
+  return impl_->known(rendezvous).left();
+}
 void Engine::leave(KeyId rendezvous, Instant now) {
   impl_->stirred = true;
   if (const auto found = impl_->meetings.find(rendezvous); found != impl_->meetings.end())

@@ -80,6 +80,8 @@ class Engine final : private NoticeSender {
   // Its members by rank; empty until ready. Without a name: every process ever met.
   const std::vector<ProcessInfo>& roster(KeyId rendezvous) const;
   const std::vector<ProcessInfo>& roster() const;
+  // Members that have said goodbye, in that order; known where the root is here.
+  const std::vector<ProcessId>& left(KeyId rendezvous) const;
   // Says goodbye there. Sessions stay. A root it hosts stays until everybody has left.
   void leave(KeyId rendezvous, Instant now);
   const ProcessInfo& self() const { return self_; }

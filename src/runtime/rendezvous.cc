@@ -68,6 +68,11 @@ void Rendezvous::send(ProcessId to, NoticeKind kind, ByteView bytes) {
   if (client_) client_->send(to, kind, bytes);
 }
 
+const std::vector<ProcessId>& Rendezvous::left() const {
+  static const std::vector<ProcessId> unknown;
+  return root_ ? root_->left() : unknown;
+}
+
 void Rendezvous::leave(bool hurry, Instant now) {
   if (!left_ && client_) client_->finish();
   left_ = true;

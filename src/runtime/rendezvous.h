@@ -38,6 +38,7 @@ class Rendezvous final {
   bool connected() const { return client_ && client_->connected(); }
   const std::string& failure() const;  // why the root refuses us; empty: it does not
   void send(ProcessId to, NoticeKind kind, ByteView bytes);
+  const std::vector<ProcessId>& left() const;  // members that said goodbye to a root here, in that order
 
   // BYE; a root waits for the others, at most kFarewell when `hurry`.
   void leave(bool hurry, Instant now);

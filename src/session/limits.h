@@ -32,13 +32,14 @@ struct SessionLimits {
   Duration notice_repeat = 20ms;       // PATH_DOWN again until FENCED comes
   Duration all_silent_reconnect = 1s;  // all paths silent: try fresh connections beside the old ones
   Duration no_path_retry = 100ms;
-  int refusals_max = 3;             // in a row on every path, and control gone: the process is dead
+  int refusals_max = 3;             // in a row on one path, no answer on the others, control gone: the process is dead
   Duration state_delay = 200us;     // of receipts and credit for small messages, to ride on data or become needless
   std::size_t receipt_chunks = 16;  // or after that many
   std::size_t receipt_bytes = 256 * 1024;  // or so much; the end of a message that was not copied is told at once
   int corrupt_payloads_max = 3;            // in corrupt_window: probation
   Duration corrupt_window = 10s;
   Duration bye_timeout = 1s;
+  Duration undrain_overtakes = 1s;      // the close of a path that was drained before
   Duration open_timeout = 1s;           // from connecting or accepting to the settled epoch
   std::size_t early_joins_max = 4096;   // groups the peer joined before us
   std::size_t ended_groups_max = 1024;  // repeated to the peer after a fence

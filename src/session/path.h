@@ -58,6 +58,7 @@ struct Path {
   std::unique_ptr<Link> opening;
   bool open_sent = false;
   int refusals = 0;  // attempts in a row that found nobody listening; one alone may be a flipped bit in the handshake
+  bool unanswered = false;  // the last attempt that ended got nowhere
   int attempts_missed = 0;  // before the first that succeeded, while another path was up
   Epoch proposed;
   Instant last_attempt{};
@@ -76,6 +77,7 @@ struct Path {
   bool blocked = false;            // the link took no more this turn
   bool posted = false;             // something was posted this turn
   std::optional<ChunkId> landing;  // chunk now arriving in memory
+  std::uint16_t landing_copy = 0;
   GroupId landing_group;
 
   Instant down_since{};
@@ -83,6 +85,7 @@ struct Path {
   Duration notice_wait{};
   bool peer_idle = false;  // draining: the other end has nothing under way
   bool idle_told = false;
+  Instant idle_told_at = kNever;
   std::deque<Instant> corrupt;
 
   // A chunk's copy is on its way here, or no longer.

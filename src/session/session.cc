@@ -225,7 +225,8 @@ void Session::on_nic_event(const NicEvent& event, Instant now) {
   if (found == nics_here_.end() || found->second.carrier == event.up) return;
   found->second.carrier = event.up;
   ++found->second.version;
-  full_state_due_ = nic_news_ = true;
+  full_state_due_ = true;
+  nic_news_at_ = now;
   for (const auto& path : paths_) {
     if (path->here != event.nic) continue;
     if (event.up)
@@ -248,7 +249,8 @@ void Session::drain(NicId nic, Instant now) {
   if (found == nics_here_.end() || std::exchange(found->second.drained, true)) return;
   ++drained_;
   ++found->second.version;
-  full_state_due_ = nic_news_ = true;
+  full_state_due_ = true;
+  nic_news_at_ = now;
 }
 
 void Session::undrain(NicId nic, Instant now) {
@@ -258,7 +260,8 @@ void Session::undrain(NicId nic, Instant now) {
   if (found == nics_here_.end() || !std::exchange(found->second.drained, false)) return;
   --drained_;
   ++found->second.version;
-  full_state_due_ = nic_news_ = true;
+  full_state_due_ = true;
+  nic_news_at_ = now;
   for (const auto& path : paths_)
     if (path->here == nic) path->peer_idle = path->idle_told = false, path->comeback.on_hint(now);
 }

@@ -164,6 +164,7 @@ class Session final : private FrameSink {
   Landing on_header(Link& link, const FrameHeader& header, ByteView body) override;
   void on_frame(Link& link, const FrameHeader& header, ByteView body, Payload payload) override;
   void on_data(Path& path, const FrameHeader& header, const DataBody& body, Payload payload);
+  void copy_failed(EventKind why, const Path& path, const DataBody& body);
   bool on_control(FrameType type, ByteView body);
   bool on_state(FrameType type, ByteView body);
   void on_open_ack(Path& path, const OpenBody& body);
@@ -198,6 +199,7 @@ class Session final : private FrameSink {
   void judge_silence(Path& path);
   void send_heartbeat(Path& path);
   void run_drain(Path& path);
+  bool peer_gone() const;
   void judge_peer();
   void run_finish();
   Instant next_deadline() const;
@@ -211,6 +213,7 @@ class Session final : private FrameSink {
   void flush_state();
   void send_receipt(Path& path);
   void send_full_state(Path& path);
+  bool nic_news_waits() const;
   void send_nic_notice();
   std::vector<NicStateEntry> nic_state() const;
   void send_list_state(Path& path, std::vector<CreditEntry> credits, std::vector<CopyName> failures);
@@ -266,7 +269,7 @@ class Session final : private FrameSink {
   Bytes body_;
 
   bool full_state_due_ = false;
-  bool nic_news_ = false;  // a NIC here was drained, undrained, or changed its carrier
+  Instant nic_news_at_ = kNever;  // a NIC here was drained, undrained, or changed its carrier
   Instant next_nic_notice_{};
   bool group_joined_ = false;  // since the last full state
   Instant state_due_ = kNever;

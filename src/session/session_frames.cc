@@ -18,11 +18,15 @@ Landing Session::on_header(Link&, const FrameHeader& header, ByteView bytes) {
   const Inbox::Place place = inbox_.place(*body, header.payload_bytes);
   if (place.ask == Inbox::Ask::kRefuse) refuse(path);
   if (place.ask != Inbox::Ask::kLand) return {};
-  // One writer: an older copy of the same chunk stops writing before this one starts.
+  // One writer, the copy that was sent last, since the others' paths were in doubt by then: an older one stops writing, or does not start.
   if (config_.rules.redirect_landing)
-    for (const auto& other : paths_)
-      if (other.get() != &path && other->landing == body->chunk && other->link) other->link->discard_rest();
+    for (const auto& other : paths_) {
+      if (other.get() == &path || other->landing != body->chunk || !other->link) continue;
+      if (other->landing_copy > body->copy) return {};
+      other->link->discard_rest();
+    }
   path.landing = body->chunk;
+  path.landing_copy = body->copy;
   path.landing_group = body->group;
   return {place.memory};
 }
@@ -67,7 +71,7 @@ void Session::on_frame(Link&, const FrameHeader& header, ByteView bytes, Payload
 void Session::on_data(Path& path, const FrameHeader& header, const DataBody& body, Payload payload) {
   if (payload == Payload::kCorrupt) {
     ++telemetry_.counters.corrupt_payloads;
-    inbox_.on_copy_failed(body);
+    copy_failed(EventKind::kCopyCorrupt, path, body);
     path.corrupt.push_back(now_);
     while (now_ - path.corrupt.front() > config_.limits.corrupt_window) path.corrupt.pop_front();
     if (path.corrupt.size() >= static_cast<std::size_t>(config_.limits.corrupt_payloads_max)) refuse(path);
@@ -78,7 +82,8 @@ void Session::on_data(Path& path, const FrameHeader& header, const DataBody& bod
     if (place.ask == Inbox::Ask::kRefuse) return refuse(path);
     if (place.ask == Inbox::Ask::kDrop) ++telemetry_.counters.stale_frames;
     // Its memory went to a later copy of the same chunk; unless that one is in, this one is lost.
-    if (place.ask == Inbox::Ask::kLand && payload == Payload::kDiscarded) return inbox_.on_copy_failed(body);
+    if (place.ask == Inbox::Ask::kLand && payload == Payload::kDiscarded)
+      return copy_failed(EventKind::kCopyOvertaken, path, body);
   }
   if (!inbox_.on_chunk(body, header.payload_bytes)) {
     ++telemetry_.counters.duplicate_chunks;
@@ -88,6 +93,11 @@ void Session::on_data(Path& path, const FrameHeader& header, const DataBody& bod
   ++telemetry_.counters.chunks_placed;
   telemetry_.counters.bytes_received += header.payload_bytes;
   note(EventKind::kChunkPlaced, path, body.chunk.value, header.payload_bytes, body.copy);
+}
+
+void Session::copy_failed(EventKind why, const Path& path, const DataBody& body) {
+  inbox_.on_copy_failed(body);
+  note(why, path, body.chunk.value, 0, body.copy);
 }
 
 // Notices that mean the same on any path and on the control network. False: no correct peer sends this.

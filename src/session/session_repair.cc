@@ -100,9 +100,12 @@ void Session::run_one(Deferred& input) {
 // This end's half: stop using the path, take what has already arrived, close, and say what is here.
 void Session::fence(Path& path, Cause cause, Cause peer_cause) {
   R2CCL_ASSERT(path.link != nullptr, "only an open path is fenced");
-  // The other end closed a path that is being drained after this one had said that nothing is under way: as planned.
+  // The other end closed a path that is being drained after this one had said that nothing is under way: as planned. That it wants the
+  // path back may have been heard before.
   const bool ended = cause == Cause::kReset || cause == Cause::kClosed;
-  if (ended && !wanted(path) && path.idle_told) cause = Cause::kDrained;
+  const bool drained = (path.idle_told && !wanted(path)) ||
+                       (path.idle_told_at != kNever && now_ - path.idle_told_at < config_.limits.undrain_overtakes);
+  if (ended && drained) cause = Cause::kDrained;
   path.last_cause = cause;
   path.down_since = now_;
   ++telemetry_.counters.paths_down;
@@ -119,7 +122,7 @@ void Session::fence(Path& path, Cause cause, Cause peer_cause) {
   path.in_flight_bytes = 0;
   path.rate.on_cut(now_);
   path.peer_idle = path.idle_told = false;
-  path.next_sample = kNever;
+  path.idle_told_at = path.next_sample = kNever;
   path.state = PathState::kFencing;
   note(EventKind::kFenceSent, path, inbox_.have().cumulative());
 
@@ -206,6 +209,7 @@ void Session::try_open(Path& path) {
   const Hello hello{
       .purpose = Purpose::kData, .key = key_, .from = self_.process, .to = peer_.process, .path = path.id};
   auto link = provider_.connect(path.here, path.remote, hello, now_);
+  path.unanswered |= !link;
   if (!link) return path.comeback.on_attempt_failed(now_);  // no descriptor, no port: nobody's fault
   path.opening = std::move(*link);
   if (path.state == PathState::kClosed) path.state = PathState::kOpening;
@@ -231,10 +235,12 @@ void Session::step_opening(Path& path) {
   const LinkState state = path.opening->state();
   if (state == LinkState::kDown || now_ - path.last_attempt > config_.limits.open_timeout) {
     path.refusals = path.opening->cause() == Cause::kRefused ? path.refusals + 1 : 0;
+    path.unanswered = true;
     return drop_opening(path);
   }
   if (state != LinkState::kUp) return;
   path.refusals = 0;
+  path.unanswered = false;
   if (path.opening->hello().purpose == Purpose::kProbe) return drop_opening(path);
   if (!connector_ || path.open_sent) return;
   if (path.link) fence(path, Cause::kReplaced);
@@ -308,7 +314,9 @@ void Session::probe_for_death(Path& path) {
   path.last_attempt = now_;
   const Hello hello{
       .purpose = Purpose::kProbe, .key = key_, .from = self_.process, .to = peer_.process, .path = path.id};
-  if (auto link = provider_.connect(path.here, path.remote, hello, now_)) path.opening = std::move(*link);
+  auto link = provider_.connect(path.here, path.remote, hello, now_);
+  path.unanswered |= !link;
+  if (link) path.opening = std::move(*link);
 }
 
 }  // namespace r2ccl

@@ -144,8 +144,16 @@ bool Session::transmit(Path& path, OutChunk& chunk, SendReason reason) {
 void Session::hedge(Path& path) {
   const auto oldest = outbox_.oldest_on(path.id, path.epoch);
   if (!oldest) return;
-  for (Path* other : usable_paths())
-    if (other != &path && transmit(*other, *outbox_.find(*oldest), SendReason::kHedge)) return;
+  OutChunk& chunk = *outbox_.find(*oldest);
+  const auto carries = [&](const Path* other) {
+    return other != &path && std::ranges::any_of(chunk.copies, [&](const Copy& copy) {
+             return copy.path == other->id && copy.epoch == other->epoch;
+           });
+  };
+  usable_paths();
+  if (std::ranges::any_of(usable_, carries)) return;  // by now it is where it would go
+  for (Path* other : usable_)
+    if (other != &path && transmit(*other, chunk, SendReason::kHedge)) return;
 }
 
 // ---- state ---------------------------------------------------------------------------------------------------
@@ -155,12 +163,12 @@ void Session::flush_state() {
   if (something && state_due_ == kNever) state_due_ = now_ + config_.limits.state_delay;
   // The usual turn: there is something to say, but it may wait. What is due soon rides on data that leave anyway.
   const bool soon = now_ + config_.limits.state_delay / 2 >= state_due_;
-  if (!soon && !full_state_due_ && !nic_news_ && !inbox_.urgent() &&
+  if (!soon && !full_state_due_ && !nic_news_waits() && !inbox_.urgent() &&
       inbox_.unreceipted() < config_.limits.receipt_chunks)
     return;
   Path* path = control_path();
   const bool due = now_ >= state_due_ || (soon && path != nullptr && path->posted);
-  if (!any_healthy()) send_nic_notice();
+  send_nic_notice();
   if (path == nullptr) return;
   if (full_state_due_) return send_full_state(*path);
   std::vector<CreditEntry> credits;
@@ -178,9 +186,15 @@ void Session::send_receipt(Path& path) {
   inbox_.on_receipt_sent();
 }
 
-// With no good path left the control network says which NICs may be used: an undrained NIC would otherwise never be tried again.
+// Whether a path can carry the news is not known while none is good, nor before one was heard from since: what waits behind a peer
+// that does not read looks like a healthy path.
+bool Session::nic_news_waits() const {
+  return nic_news_at_ != kNever && (last_heard_ <= nic_news_at_ || !any_healthy());
+}
+
+// Then the control network says which NICs may be used: an undrained NIC would otherwise never be tried again.
 void Session::send_nic_notice() {
-  if (!nic_news_ || now_ < next_nic_notice_) return;
+  if (!nic_news_waits() || now_ < next_nic_notice_) return;
   next_nic_notice_ = now_ + config_.limits.no_path_retry;
   Bytes notice{static_cast<std::byte>(FrameType::kNicState)};
   const Bytes body = encode(nic_state());

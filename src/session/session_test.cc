@@ -17,9 +17,12 @@ constexpr GroupId kGroup{7};
 constexpr StreamId kStream{1};
 constexpr PathId kRail0{{0}, {0}}, kRail1{{1}, {1}};
 
-class NoNotices final : public NoticeSender {
+class CountNotices final : public NoticeSender {
  public:
-  void send_notice(ProcessId, ByteView) override {}
+  void send_notice(ProcessId to, ByteView bytes) override {
+    if (!bytes.empty()) ++sent[{to, static_cast<FrameType>(bytes[0])}];
+  }
+  std::map<std::pair<ProcessId, FrameType>, int> sent;
 };
 class NoLog final : public Log {
  public:
@@ -86,7 +89,7 @@ struct Pair {
   }
 
   TestNet net;
-  NoNotices notices;
+  CountNotices notices;
   NoLog log;
   Telemetry telemetry[2];
   std::unique_ptr<Session> ends[2];
@@ -353,6 +356,17 @@ TEST(Session, SilentPathIsHedgedThenFencedWhileOthersSpeak) {
   EXPECT_GE(pair.count(EventKind::kPathDown, 0), 1u);
 }
 
+TEST(Session, AChunkIsNotHedgedToAPathThatHasIt) {
+  Pair pair(3);
+  ASSERT_TRUE(pair.run([&] { return pair.all_up(); }));
+  Buffer source(pattern(100, 1));
+  for (std::uint8_t nic = 0; nic < 3; ++nic) pair.net.silent.insert(PathId{{nic}, {nic}});
+  ASSERT_TRUE(pair.ends[0]->send(kGroup, kStream, source.all(), 0, 1));
+  pair.run([] { return false; }, 900ms);  // one after another falls silent with a copy on it
+  EXPECT_EQ(pair.count(EventKind::kPathSuspect, 0), 3u);
+  EXPECT_EQ(pair.count(EventKind::kChunkHedged, 0), 2u);
+}
+
 TEST(Session, AnUnusedPathInDoubtIsFencedAsSoon) {
   Pair pair(2);
   ASSERT_TRUE(pair.run([&] { return pair.all_up(); }));
@@ -464,6 +478,26 @@ TEST(Session, PeerIsDownAfterItsTimeoutAndBothEndsAreTold) {
   EXPECT_EQ(pair.ends[0]->send(kGroup, kStream, target.all(), 0, 1).error().fault, Fault::kPeerDown);
 }
 
+TEST(Session, ADeathIsCertainAlsoWhereANicHadDiedBefore) {
+  for (const int side : {0, 1}) {
+    Pair pair(2);
+    ASSERT_TRUE(pair.run([&] { return pair.all_up(); }));
+    pair.net.unreachable = {kRail1, PathId{{0}, {1}}, PathId{{1}, {0}}};
+    pair.net.cut(kRail1);
+    pair.turn();
+    pair.net.deserted.insert(kRail0);
+    pair.net.cut(kRail0);
+    const auto down_after = [&](Duration limit) {
+      for (const Instant end = pair.now + limit; pair.now < end;) pair.ends[side]->step(pair.now += 1ms);
+      return pair.ends[side]->state() == SessionState::kPeerDown;
+    };
+    EXPECT_FALSE(down_after(2s)) << "its control connection is there";
+    pair.ends[side]->on_control_gone();
+    EXPECT_TRUE(down_after(2s));
+    EXPECT_NE(pair.ends[side]->why_down().find("its process is gone"), std::string::npos);
+  }
+}
+
 TEST(Session, AbortEndsOneGroupAtBothEndsAndLeavesTheOther) {
   constexpr GroupId kOther{8};
   Pair pair(2);
@@ -512,6 +546,23 @@ TEST(Session, DrainLosesAndRepeatsNothingAndUndrainReturns) {
   EXPECT_TRUE(pair.run([&] { return pair.all_up(); }));
 }
 
+// A path can look healthy and carry nothing: its peer did not read when the NIC died.
+TEST(Session, ControlTellsOfAnUndrainedNicUntilAPathIsHeardFrom) {
+  Pair pair(2);
+  ASSERT_TRUE(pair.run([&] { return pair.all_up(); }));
+  pair.ends[0]->drain({1}, pair.now);
+  pair.run([] { return false; }, 3s, 1ms);
+  int& told = pair.notices.sent[{ProcessId{2}, FrameType::kNicState}];
+  told = 0;
+  pair.ends[0]->undrain({1}, pair.now);
+  for (int i = 0; i < 1000; ++i) pair.ends[0]->step(pair.now += 1ms);  // the other end does not run
+  EXPECT_GE(told, 3);
+  pair.run([] { return false; }, 3s, 1ms);
+  told = 0;
+  pair.run([] { return false; }, 3s, 1ms);
+  EXPECT_EQ(told, 0);
+}
+
 TEST(Session, FlappingPathReturnsEverMoreRarely) {
   Pair pair(2);
   ASSERT_TRUE(pair.run([&] { return pair.all_up(); }));
@@ -535,6 +586,40 @@ TEST(Session, FinishFlushesAndLeavesWithoutAlarm) {
   EXPECT_EQ(source.bytes, target.bytes);
   ASSERT_TRUE(pair.run([&] { return pair.ends[1]->state() == SessionState::kFinished; }));
   EXPECT_EQ(pair.count(EventKind::kPeerDown, 1), 0u);
+}
+
+TEST(Session, AGoodbyeWaitsForAPath) {
+  for (const int first : {0, 1}) {
+    Pair pair(2);
+    ASSERT_TRUE(pair.run([&] { return pair.all_up(); }));
+    for (const PathId rail : {kRail0, kRail1}) pair.net.cut(rail);
+    pair.ends[first]->finish(pair.now);
+    ASSERT_TRUE(pair.run([&] { return pair.ends[1 - first]->state() != SessionState::kActive; }));
+    EXPECT_EQ(pair.ends[1 - first]->state(), SessionState::kFinished) << pair.ends[1 - first]->why_down();
+    EXPECT_EQ(pair.ends[first]->state(), SessionState::kFinished);
+    EXPECT_LT(pair.now - Instant{1s}, 1s);
+  }
+}
+
+TEST(Session, AGoodbyeDoesNotWaitForWhatBelongsToNobody) {
+  Pair pair(1);
+  ASSERT_TRUE(pair.run([&] { return pair.all_up(); }));
+  Buffer source(pattern(10'000, 1));
+  pair.net.silent.insert(kRail0);
+  ASSERT_TRUE(pair.ends[0]->send(kGroup, kStream, source.all(), 0, 1));
+  pair.turn();
+  pair.ends[0]->abort(kGroup);
+  pair.ends[0]->finish(pair.now);
+  EXPECT_TRUE(pair.run([&] { return pair.ends[0]->state() == SessionState::kFinished; }, 1100ms));
+}
+
+TEST(Session, NoGoodbyeIsOwedWhereNoPathEverWas) {
+  Pair pair(2);
+  pair.net.unreachable = {kRail0, kRail1, PathId{{0}, {1}}, PathId{{1}, {0}}};
+  pair.turn();
+  pair.ends[0]->finish(pair.now);
+  pair.turn();
+  EXPECT_EQ(pair.ends[0]->state(), SessionState::kFinished);
 }
 
 TEST(Session, GroupWithAnotherSecretMovesNothing) {

@@ -105,10 +105,23 @@ void Session::doubt(NicId nic, Instant now) {
 // A drained path gets no new chunks; when nothing is under way at either end it is closed without loss.
 void Session::run_drain(Path& path) {
   if (path.in_flight_bytes != 0) return;
-  if (!path.idle_told) path.idle_told = post(path, FrameType::kPathIdle, encode(PathIdleBody{path.id, path.epoch}));
+  if (!path.idle_told && post(path, FrameType::kPathIdle, encode(PathIdleBody{path.id, path.epoch}))) {
+    path.idle_told = true;
+    path.idle_told_at = now_;
+  }
   if (path.peer_idle && nics_here_.at(path.here).drained)
     deferred_.push_back(
         {.kind = Deferred::Kind::kFence, .path = path.id, .epoch = path.epoch, .cause = Cause::kDrained, .have = {}});
+}
+
+// Its control connection has ended, its server says that nobody listens, and no rail answers.
+bool Session::peer_gone() const {
+  const auto refused = [this](const auto& path) { return path->refusals >= config_.limits.refusals_max; };
+  const auto hopeless = [&](const auto& path) {
+    return !path->is_rail() || !wanted(*path) || refused(path) || (path->unanswered && path->refusals == 0);
+  };
+  return control_gone_ && std::any_of(paths_.begin(), paths_.end(), refused) &&
+         std::all_of(paths_.begin(), paths_.end(), hopeless);
 }
 
 void Session::judge_peer() {
@@ -116,11 +129,7 @@ void Session::judge_peer() {
     if (now_ - last_heard_ < config_.limits.peer_timeout) return;
   } else {
     if (peer_bye_) return end(SessionState::kFinished, {Fault::kPeerDown, fmt::format("rank {} has left", peer_.rank)});
-    const auto refused = [this](const auto& path) { return path->refusals >= config_.limits.refusals_max; };
-    const bool nobody =
-        control_gone_ && std::any_of(paths_.begin(), paths_.end(), refused) &&
-        std::all_of(paths_.begin(), paths_.end(), [&](const auto& path) { return refused(path) || !path->is_rail(); });
-    if (nobody)
+    if (peer_gone())
       return end(SessionState::kPeerDown,
                  {Fault::kPeerDown, fmt::format("rank {} ({}): its process is gone", peer_.rank, peer_.host)});
     if (now_ - last_heard_ < config_.limits.peer_timeout) return;
@@ -134,13 +143,17 @@ void Session::judge_peer() {
 
 void Session::run_finish() {
   if (state_ != SessionState::kFinishing) return;
-  if (!bye_sent_ && outbox_.idle()) {
+  // Chunks of groups that have ended matter to nobody.
+  if (!bye_sent_ && (outbox_.idle() || groups_.empty())) {
     bye_sent_ = true;
     bye_deadline_ = now_ + config_.limits.bye_timeout;
     for (const auto& path : paths_)
       if (path->link) post(*path, FrameType::kBye, {});
   }
-  if (bye_sent_ && (bye_acked_ || now_ >= bye_deadline_ || !any_live()))
+  // Without a path the goodbye waits for one, unless there never was any.
+  const bool strangers =
+      std::all_of(paths_.begin(), paths_.end(), [](const auto& path) { return path->epoch == Epoch{}; });
+  if (bye_sent_ && (bye_acked_ || now_ >= bye_deadline_ || strangers))
     end(SessionState::kFinished, {Fault::kMisuse, fmt::format("the session with rank {} is finished", peer_.rank)});
 }
 
@@ -166,7 +179,7 @@ Instant Session::next_deadline() const {
         next = std::min(next, path.last_attempt + config_.limits.no_path_retry);
     }
   }
-  if (nic_news_ && !any_healthy()) next = std::min(next, std::max(next_nic_notice_, now_));
+  if (nic_news_waits()) next = std::min(next, std::max(next_nic_notice_, now_));
   return std::min(next, last_heard_ + config_.limits.peer_timeout);
 }
 

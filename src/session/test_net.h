@@ -117,6 +117,7 @@ class TestNet {
   TestProvider providers[2];
   std::set<PathId> silent;                                // frames and acknowledgements vanish into the queue
   std::set<PathId> unreachable;                           // connecting takes too long
+  std::set<PathId> deserted;                              // nobody listens
   int corrupt_next = 0;                                   // payloads to report as corrupt
   std::function<void(PathId, const FrameHeader&)> watch;  // is shown what is sent
   std::size_t frames_per_step = 1000;
@@ -131,6 +132,10 @@ inline Result<std::unique_ptr<Link>> TestProvider::connect(NicId nic, const Addr
   auto here = std::make_unique<TestLink>(net_, nic, hello, hello.to);
   if (net_.unreachable.contains(hello.path) || net_.silent.contains(hello.path)) {
     here->go_down(Cause::kTimeout);
+    return here;
+  }
+  if (net_.deserted.contains(hello.path)) {
+    here->go_down(Cause::kRefused);
     return here;
   }
   auto there = std::make_unique<TestLink>(net_, hello.path.high, hello, hello.from);

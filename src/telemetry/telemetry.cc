@@ -18,6 +18,10 @@ const char* to_text(EventKind kind) {
       return "chunk placed";
     case EventKind::kChunkDuplicate:
       return "chunk duplicate";
+    case EventKind::kCopyCorrupt:
+      return "copy corrupt";
+    case EventKind::kCopyOvertaken:
+      return "copy overtaken";
     case EventKind::kMessageDelivered:
       return "message delivered";
     case EventKind::kMessageReleased:

@@ -18,6 +18,8 @@ enum class EventKind : std::uint8_t {
   kChunkResent,       // a copy because the receiver asked (bad payload, discarded copy)
   kChunkPlaced,       // whole, checked, first time
   kChunkDuplicate,    // arrived again, dropped
+  kCopyCorrupt,       // extra = copy
+  kCopyOvertaken,     // did not land because a later one did; extra = copy
   kMessageDelivered,  // number = sequence: announced to the receiver; extra = stream
   kMessageReleased,   // number = sequence: the sender's buffer is free; extra = stream
   kPathUp,            // extra = 1 when on probation

@@ -31,6 +31,8 @@ void DemoTap::on_event(const Event& event) {
       reports_.push_back(to_json(describe(event)));
       return;
     case EventKind::kChunkDuplicate:
+    case EventKind::kCopyCorrupt:
+    case EventKind::kCopyOvertaken:
     case EventKind::kMessageDelivered:
     case EventKind::kMessageReleased:
     case EventKind::kPathRecovered:

@@ -63,6 +63,11 @@ TEST(Collectives, RanksThatShareAServerSeeItsLostNic) {
   EXPECT_GE(sum.maps, 10u);
 }
 
+// Goodbyes are lost with NICs, and whoever has finished does not wait for the network to heal.
+TEST(Collectives, WhoLeavesWhileTheNetworkFailsHasLeftInPeace) {
+  run_seeds(200, [](const Scenario& scenario) { return scenario.collectives->leave && !scenario.plan.faults.empty(); });
+}
+
 TEST(Collectives, CommunicatorsThatShareSessionsDoNotDisturbEachOther) {
   run_seeds(60, [](const Scenario& scenario) { return scenario.collectives->communicators.size() > 1; });
 }

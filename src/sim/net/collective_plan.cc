@@ -19,6 +19,7 @@ constexpr auto kTypes = std::to_array<DataType>(
 constexpr std::uint64_t kTransferBytesMax = 20'000;
 constexpr std::uint32_t kHealingCount = 5000;
 constexpr double kHealedShare = 0.3;
+constexpr double kLeaveShare = 0.4;
 
 CommConfig draw_config(SimRandom& random, Fabric fabric) {
   CommConfig config;
@@ -113,6 +114,7 @@ CollectivePlan draw_collectives(SimRandom& random, const Scenario& scenario, Dur
     if (i > 0 && random.chance(0.5)) plan.communicators.back().create_at = random.between(1us, window);
   }
   plan.until_healed = random.chance(kHealedShare);
+  plan.leave = random.chance(kLeaveShare);
   return plan;
 }
 
@@ -123,12 +125,17 @@ void tame_collectives(Scenario& scenario) {
     if (scenario.plan.lethal()) communicator.create_at = {};
     if (scenario.plan.lethal()) communicator.finish = false;
   }
-  // Who aborts has no control network any more: nobody could tell that its only NIC is back.
+  // Who aborts has no control network any more: what data paths do not say nobody says, be it that a connection is gone or that the
+  // only NIC is back.
+  const auto aborts = [](const PlannedAction& action) { return action.kind == PlannedAction::Kind::kAbort; };
+  if (std::ranges::any_of(scenario.actions, aborts)) scenario.session.limits.heartbeat = SessionLimits{}.heartbeat;
   if (scenario.aborts(0)) {
     std::erase_if(scenario.actions,
                   [](const PlannedAction& action) { return action.kind != PlannedAction::Kind::kAbort; });
   }
   if (scenario.plan.lethal() || scenario.aborts(0) || !replans(plan.communicators[0])) plan.until_healed = false;
+  if (scenario.plan.lethal() || scenario.aborts(0)) plan.leave = false;
+  for (PlannedCommunicator& communicator : plan.communicators) communicator.finish |= plan.leave;
 }
 
 const PlannedBatch& batch_of(const PlannedCommunicator& communicator, std::size_t index) {

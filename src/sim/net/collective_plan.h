@@ -50,6 +50,7 @@ struct CollectivePlan {
   std::vector<PlannedCommunicator> communicators;
   // Afterwards communicator 0 goes on until all ranks agree that the NICs are as they are: what heals is whole, what is gone is gone.
   bool until_healed = false;
+  bool leave = false;  // a process exits as soon as its communicators have finished, whatever the network does then
 };
 
 // How many processes there are, and where.

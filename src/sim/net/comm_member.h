@@ -31,6 +31,7 @@ class CommMember final {
   void abort();
   void destroy();  // as an application that exits
   bool ready() const { return planned().create_at > Duration{} || (communicator_ && state() != CommState::kJoining); }
+  bool finished() const { return communicator_ && state() == CommState::kFinished; }
   // Nothing more will happen here.
   bool over() const;
   std::string unfinished() const;                 // what it waits for

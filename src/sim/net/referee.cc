@@ -38,6 +38,9 @@ void Referee::on_event(std::size_t process, std::size_t peer, const Event& event
       return on_copy(who, here, there, event);
     case EventKind::kChunkPlaced:
       return on_placed(who, here, there, event);
+    case EventKind::kCopyCorrupt:
+    case EventKind::kCopyOvertaken:
+      return on_copy_failed(who, there, event);
     case EventKind::kMessageDelivered:
       // Communicators have the same streams, and events do not name the group.
       if (scenario_.collectives && scenario_.collectives->communicators.size() > 1) return;
@@ -51,7 +54,7 @@ void Referee::on_event(std::size_t process, std::size_t peer, const Event& event
                               r2ccl::to_text(event.path), event.epoch.value));
       return;
     case EventKind::kPathDown:
-      if (finishing_) return;
+      if (leaving_[process] || leaving_[peer]) return;
       if (scenario_.calm && !(scenario_.drains() && (event.cause == Cause::kDrained || event.cause == Cause::kTold)))
         violation(fmt::format("{}: path {} went down ({}) although nothing was wrong", who, r2ccl::to_text(event.path),
                               r2ccl::to_text(event.cause)));
@@ -64,7 +67,7 @@ void Referee::on_event(std::size_t process, std::size_t peer, const Event& event
       return;
     case EventKind::kPeerDown:
       here.peer_down = true;
-      if (!scenario_.plan.lethal() && !finishing_)
+      if (!scenario_.plan.lethal() && !leaving_[process] && !leaving_[peer])
         violation(fmt::format("{}: peer down although every fault heals", who));
       return;
     default:
@@ -83,25 +86,34 @@ void Referee::on_copy(const std::string& who, End& here, End& there, const Event
   if (event.kind == EventKind::kChunkReplayed && scenario_.calm)
     violation(fmt::format("{}: chunk {} was replayed although nothing was wrong", who, event.number));
   if (event.kind == EventKind::kChunkReplayed) check_replay(who, chunk, there, event);
-  chunk.copies.push_back(copy);
+  chunk.copies.push_back({copy});
+}
+
+void Referee::on_copy_failed(const std::string& who, End& there, const Event& event) {
+  std::vector<SentCopy>& copies = there.out[event.number].copies;
+  if (event.extra >= copies.size())
+    return violation(fmt::format("{}: copy {} of chunk {} came and was never sent", who, event.extra, event.number));
+  copies[event.extra].failed = true;
+  if (event.kind == EventKind::kCopyOvertaken && event.extra + 1 == copies.size())
+    violation(fmt::format("{}: the last copy of chunk {} gave way to an earlier one", who, event.number));
 }
 
 void Referee::check_replay(const std::string& who, const Chunk& chunk, End& there, const Event& event) {
   bool lost_behind_fence = false;
   bool copy_alive = false;
-  for (const PathEpoch& copy : chunk.copies) {
+  for (const auto& [copy, failed] : chunk.copies) {
     // An end that never opened that epoch answers for it from present state, and must never open it afterwards.
     if (fence_clock(there, copy) == nullptr && !there.opened.contains(copy)) there.fenced.emplace(copy, clock_);
     const std::uint64_t* fence = fence_clock(there, copy);
-    if (fence == nullptr) copy_alive = true;
+    if (fence == nullptr && !failed) copy_alive = true;
     if (fence != nullptr && (chunk.placed_clock == 0 || chunk.placed_clock > *fence)) lost_behind_fence = true;
   }
   if (!lost_behind_fence)
     violation(fmt::format("{}: chunk {} was replayed although no path it took was fenced by the receiver without it",
                           who, event.number));
-  // A copy that came corrupt, or whose group was aborted before it went out, is void although its path lives on. Communicators that
-  // are done abort their group.
-  if (copy_alive && !scenario_.corrupting && !scenario_.aborts(1) && !scenario_.collectives)
+  // A copy whose group was aborted before it went out is void although its path lives on. Communicators that are done abort their
+  // group.
+  if (copy_alive && !scenario_.aborts(1) && !scenario_.collectives)
     violation(fmt::format("{}: chunk {} was replayed although a copy was on a path the receiver had not fenced", who,
                           event.number));
 }
@@ -116,7 +128,7 @@ void Referee::on_placed(const std::string& who, End& here, End& there, const Eve
   Chunk& chunk = found->second;
   if (chunk.placed_clock != 0) violation(fmt::format("{}: chunk {} was announced twice", who, event.number));
   if (chunk.placed_clock == 0) chunk.placed_clock = clock_;
-  if (std::ranges::find(chunk.copies, copy) == chunk.copies.end())
+  if (std::ranges::find(chunk.copies, copy, &SentCopy::way) == chunk.copies.end())
     violation(fmt::format("{}: chunk {} was placed from path {} epoch {}, on which it was never sent", who,
                           event.number, r2ccl::to_text(event.path), event.epoch.value));
   if (fence_clock(here, copy) != nullptr)

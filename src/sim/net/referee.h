@@ -5,6 +5,7 @@
 //   nothing lands behind a fence       kChunkPlaced after that end's kFenceSent of the same path and epoch
 //   replays are right                  kChunkReplayed only of chunks that went out on a path and epoch which the receiver has fenced
 //                                      without having them by then, and with no copy on a path that lives
+//   the newest copy lands              kCopyOvertaken only of copies that have a later one
 //   receipts do not lie                a send of a message that was not copied completes only when its bytes are there (workload.h)
 //   messages                           delivered once, in order of receives, with right length, tag and bytes
 //   paths                              none down in a calm run, none silent when nothing was
@@ -22,13 +23,14 @@ namespace r2ccl::sim {
 
 class Referee final {
  public:
-  explicit Referee(const Scenario& scenario) : scenario_(scenario), ends_(scenario.processes * scenario.processes) {}
+  explicit Referee(const Scenario& scenario)
+      : scenario_(scenario), ends_(scenario.processes * scenario.processes), leaving_(scenario.processes) {}
 
   void violation(std::string sentence);
   const std::vector<std::string>& violations() const { return violations_; }
 
   void on_event(std::size_t process, std::size_t peer, const Event& event);
-  void begin_finish() { finishing_ = true; }  // paths may go down from now on
+  void on_leave(std::size_t process) { leaving_[process] = true; }  // its paths may go down from now on
 
   std::size_t fences() const { return fences_; }
   bool peer_down(std::size_t process, std::size_t peer) const;
@@ -41,8 +43,12 @@ class Referee final {
     Epoch epoch;
     friend auto operator<=>(PathEpoch, PathEpoch) = default;
   };
+  struct SentCopy {
+    PathEpoch way;
+    bool failed = false;  // it came and did not land
+  };
   struct Chunk {
-    std::vector<PathEpoch> copies;   // at the sender
+    std::vector<SentCopy> copies;    // at the sender, by number
     std::uint64_t placed_clock = 0;  // at the receiver; 0: not yet
   };
   // What one process says about its session with another.
@@ -58,6 +64,7 @@ class Referee final {
   static const std::uint64_t* fence_clock(const End& end, const PathEpoch& copy);
   void on_copy(const std::string& who, End& here, End& there, const Event& event);
   void on_placed(const std::string& who, End& here, End& there, const Event& event);
+  void on_copy_failed(const std::string& who, End& there, const Event& event);
   void check_replay(const std::string& who, const Chunk& chunk, End& there, const Event& event);
 
   const Scenario& scenario_;
@@ -65,7 +72,7 @@ class Referee final {
   std::vector<std::string> violations_;
   std::uint64_t clock_ = 0;  // counts events, so that "before" means something within one instant
   std::size_t fences_ = 0;
-  bool finishing_ = false;
+  std::vector<bool> leaving_;
 };
 
 }  // namespace r2ccl::sim

@@ -173,7 +173,7 @@ void Run::exchange() {
   }
   for (std::size_t i = 0; i < victim_.size(); ++i) {
     for (std::size_t j = 0; j < victim_.size(); ++j) {
-      if (i != j && !victim_[i] && !victim_[j] && referee_.peer_down(i, j))
+      if (i != j && !victim_[i] && !victim_[j] && !processes_[j]->leaving() && referee_.peer_down(i, j))
         referee_.violation(fmt::format("process {} was told that {} is gone, which is not true", i, j));
     }
   }
@@ -182,7 +182,7 @@ void Run::exchange() {
 }
 
 void Run::farewell() {
-  referee_.begin_finish();
+  for (std::size_t i = 0; i < processes_.size(); ++i) referee_.on_leave(i);
   if (!scenario_.finish || !referee_.violations().empty()) return;
   const auto all_finished = [this] {
     for (std::size_t i = 0; i < processes_.size(); ++i)

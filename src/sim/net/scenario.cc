@@ -299,9 +299,6 @@ void draw_plan(SimRandom& random, Scenario& scenario, Duration window) {
     lost.amount = random.chance(0.5) ? 1 : 0;
     plan.faults.push_back(lost);
   }
-  scenario.corrupting = std::ranges::any_of(plan.faults, [](const PlannedFault& fault) {
-    return fault.kind == FaultKind::kCorruptHeader || fault.kind == FaultKind::kCorruptPayload;
-  });
   if (!d.harmless && random.chance(kLethalShare)) {
     constexpr FaultKind kDeaths[] = {FaultKind::kProcessDeath, FaultKind::kServerDeath, FaultKind::kPartition};
     PlannedFault death{.kind = kDeaths[random.below(3)], .at = random.between(Duration{}, window)};
@@ -315,8 +312,10 @@ void draw_plan(SimRandom& random, Scenario& scenario, Duration window) {
 }  // namespace
 
 Scenario draw_scenario(std::uint64_t seed, const Rules& rules) {
+  // Where a rule that guards memory is broken it must be memory that somebody watches, not a communicator's own.
+  const bool guarded = rules.redirect_landing && rules.release_on_receipt;
   // What a seed runs is not drawn from the same numbers as the rest.
-  const bool collectives = SimRandom(~seed).chance(kCollectivesShare) && rules.redirect_landing;
+  const bool collectives = SimRandom(~seed).chance(kCollectivesShare) && guarded;
   return draw_scenario(seed, collectives ? Load::kCollectives : Load::kMessages, rules);
 }
 

@@ -115,8 +115,20 @@ Turn SimProcess::step(Instant now) {
     turn.merge(run_actions(now));
   }
   turn.moved |= take_completions();
+  if (scenario_.collectives && scenario_.collectives->leave) leave_if_done(now);
   if (on_turn_) on_turn_();
   return turn;
+}
+
+void SimProcess::leave_if_done(Instant now) {
+  if (!leaving_ && std::ranges::all_of(members_, [](const auto& member) { return member->finished(); })) {
+    leaving_ = true;
+    referee_.on_leave(index_);
+    finish(now);
+  } else if (leaving_ && finished()) {
+    network_.drop_process(dialer_, false);
+    world_.kill(slot_);
+  }
 }
 
 bool SimProcess::take_completions() {

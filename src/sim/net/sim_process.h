@@ -45,6 +45,7 @@ class SimProcess final : public Process, private EventListener {
   Turn step(Instant now) override;
   bool ready() const;
   bool finished() const { return engine_->finished(); }
+  bool leaving() const { return leaving_; }  // of its own accord; exits once it has said goodbye
   ProcessId id() const { return id_; }
   SimDialer& dialer() { return dialer_; }
   ProcessIndex slot() const { return slot_; }
@@ -61,6 +62,7 @@ class SimProcess final : public Process, private EventListener {
   void abort(std::uint8_t subject);
   bool take_completions();
   void check_bounds(Session& session);
+  void leave_if_done(Instant now);
 
   const std::size_t index_;
   const Scenario& scenario_;
@@ -84,6 +86,7 @@ class SimProcess final : public Process, private EventListener {
   std::function<void()> on_turn_;
   Instant start_ = kNever;
   std::size_t next_action_ = 0;
+  bool leaving_ = false;
 };
 
 }  // namespace r2ccl::sim
