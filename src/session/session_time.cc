@@ -125,20 +125,19 @@ bool Session::peer_gone() const {
 }
 
 void Session::judge_peer() {
-  if (any_live()) {
-    if (now_ - last_heard_ < config_.limits.peer_timeout) return;
-  } else {
-    if (peer_bye_) return end(SessionState::kFinished, {Fault::kPeerDown, fmt::format("rank {} has left", peer_.rank)});
-    if (peer_gone())
-      return end(SessionState::kPeerDown,
-                 {Fault::kPeerDown, fmt::format("rank {} ({}): its process is gone", peer_.rank, peer_.host)});
-    if (now_ - last_heard_ < config_.limits.peer_timeout) return;
-  }
+  const bool speechless = !any_healthy();  // connections that died unnoticed are no sign of life
+  const Duration quiet = now_ - last_heard_;
+  if (peer_bye_ && (!any_live() || (speechless && quiet >= config_.limits.bye_timeout)))
+    return end(SessionState::kFinished, {Fault::kPeerDown, fmt::format("rank {} has left", peer_.rank)});
+  if (speechless && peer_gone())
+    return end(SessionState::kPeerDown,
+               {Fault::kPeerDown, fmt::format("rank {} ({}): its process is gone", peer_.rank, peer_.host)});
+  if (quiet < config_.limits.peer_timeout) return;
   std::string nics;
   for (const auto& port : peer_.ports) nics += (nics.empty() ? "" : ", ") + port.name;
   end(SessionState::kPeerDown,
       {Fault::kPeerDown, fmt::format("rank {} ({}): no sign of life for {:.1f} s on any NIC ({})", peer_.rank,
-                                     peer_.host, to_seconds(now_ - last_heard_), nics)});
+                                     peer_.host, to_seconds(quiet), nics)});
 }
 
 void Session::run_finish() {
