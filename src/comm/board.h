@@ -41,6 +41,11 @@ class Board final {
     mine.posted.store(round_, std::memory_order_release);
   }
 
+  // If the slot of the next round is ours already, its first line comes to this processor while the caller does something else.
+  void fetch_next() {
+    if (missing_before_post() == UINT32_MAX) head(rank_, round_).tag = 0;
+  }
+
   bool posted(std::uint32_t rank, std::uint64_t round) const {
     return head(rank, round).posted.load(std::memory_order_acquire) > round;
   }

@@ -119,6 +119,7 @@ bool BoardRun::step() {
       if (first_unread() != UINT32_MAX) return false;
       if (!tags_agree()) return true;
       drain();
+      board_.fetch_next();
       part_ = ++next_ == rounds_ ? Part::kOver : Part::kPost;
       return true;
     case Part::kOver:

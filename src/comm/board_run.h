@@ -32,7 +32,7 @@ class BoardRun final {
   bool step();
   bool over() const { return part_ == Part::kOver; }
   // Posted something else than we did: the run goes no further.
-  std::optional<std::uint32_t> mismatched() const { return mismatched_; }
+  const std::optional<std::uint32_t>& mismatched() const { return mismatched_; }
   std::vector<std::uint32_t> waiting_for() const;  // the first that is missing; none when it gets on
 
  private:

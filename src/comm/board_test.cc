@@ -176,6 +176,19 @@ TEST_F(BoardTest, ASlotThatIsStillReadIsNotWritten) {
   }
 }
 
+TEST_F(BoardTest, TheNextSlotIsFetchedOnlyWhenNobodyReadsIt) {
+  make(3);
+  for (const auto& board : boards_) board->post(7);
+  boards_[0]->post(8);
+  boards_[1]->post(8);
+  boards_[0]->fetch_next();
+  EXPECT_EQ(boards_[2]->tag(0, 0), 7u) << "rank 2 may not have read it";
+  boards_[2]->post(8);
+  boards_[0]->fetch_next();
+  EXPECT_EQ(boards_[2]->tag(0, 0), 0u);
+  EXPECT_EQ(boards_[2]->tag(0, 1), 8u);
+}
+
 TEST_F(BoardTest, AnotherCallIsFoundOut) {
   make(2);
   Vector values(10, 1);

@@ -280,7 +280,7 @@ struct Communicator::Impl {
   bool step_running(Batch& batch) {
     bool moved = false;
     for (std::size_t i = 0; i < kStepsPerTurn && !running->over() && running->step(); ++i) moved = true;
-    if (const auto other = running->mismatched(); other && reason_until == kNever) on_mismatch(*other);
+    if (running->mismatched() && reason_until == kNever) on_mismatch(running->mismatched_with());
     if (moved && running->on_board()) got_on();
     if (!running->over()) return moved;
     if (!running->result()) {

@@ -77,7 +77,8 @@ class Operation final {
   bool over() const { return stage_ == Stage::kOver; }
   const Status& result() const { return result_; }
   // A rank that made another call, as the board shows it; then this one does not get on.
-  std::optional<std::uint32_t> mismatched() const { return on_board_ ? on_board_->mismatched() : std::nullopt; }
+  bool mismatched() const { return on_board_ && on_board_->mismatched(); }
+  std::uint32_t mismatched_with() const { return *on_board_->mismatched(); }
   bool on_board() const { return on_board_.has_value(); }
   std::vector<std::uint32_t> waiting_for() const;
 

@@ -74,8 +74,9 @@ struct Comm::Impl {
   // With the engine held: hurries, if the ticket needs it.
   bool done(const CallTicket& ticket) {
     if (!ticket.done && communicator->may_hurry()) {
+      const bool crowded = communicator->ranks_here() > processors_here;
       communicator->hurry(now(), [&](int looks) {
-        relax(communicator->ranks_here() > processors_here ? INT_MAX : looks);
+        relax(crowded ? INT_MAX : looks);
         return !driver().wanted();
       });
     }

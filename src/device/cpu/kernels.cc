@@ -69,13 +69,24 @@ HWY_NOINLINE void apply(const Ranges& ranges, const Operation operation) {
   const auto* first = reinterpret_cast<const std::uint8_t*>(ranges.first);
   const auto* second = reinterpret_cast<const std::uint8_t*>(ranges.second);
   std::size_t left = ranges.bytes;
-  const auto apply_part = [&](std::size_t bytes) {  // less than a block
+  // Less than a block. Vectors that are put together in memory, and read before that is written, cost more than a block of every word.
+  const auto apply_part = [&](std::size_t bytes) {
+    const Tag<std::uint64_t> words;
+    std::size_t done = 0;
+    for (; done + kWidest <= bytes; done += kWidest) {
+      std::uint64_t a = 0, b = 0;
+      std::memcpy(&a, first + done, kWidest);
+      std::memcpy(&b, second + done, kWidest);
+      a = hn::GetLane(as<std::uint64_t>(operation(block_of(hn::Set(words, a)), block_of(hn::Set(words, b)))));
+      std::memcpy(destination + done, &a, kWidest);
+    }
+    if (done == bytes) return;
     HWY_ALIGN std::uint8_t a[HWY_MAX_BYTES] = {};
     HWY_ALIGN std::uint8_t b[HWY_MAX_BYTES] = {};
-    std::memcpy(a, first, bytes);
-    std::memcpy(b, second, bytes);
+    std::memcpy(a, first + done, bytes - done);
+    std::memcpy(b, second + done, bytes - done);
     hn::Store(operation(hn::Load(tag, a), hn::Load(tag, b)), tag, a);
-    std::memcpy(destination, a, bytes);
+    std::memcpy(destination + done, a, bytes - done);
   };
   // Stores that stay in their cache lines are worth a block in parts, where that is cut between two elements of any type.
   const std::size_t lead = (block - reinterpret_cast<std::uintptr_t>(destination) % block) % block;

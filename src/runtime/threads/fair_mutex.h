@@ -9,36 +9,42 @@
 
 namespace r2ccl {
 
+// Taking and giving it back is an atomic operation each, unless somebody waits.
 class FairMutex final {
  public:
   void lock() {
+    const std::uint64_t ticket = next_.fetch_add(1);
+    if (serving_ == ticket) return;
     std::unique_lock guard(mutex_);
-    const std::uint64_t ticket = next_++;
-    if (ticket == serving_) return;
     waiting_.fetch_add(1, std::memory_order_relaxed);
-    turn_.wait(guard, [&] { return ticket == serving_; });
+    turn_.wait(guard, [&] { return serving_ == ticket; });
     waiting_.fetch_sub(1, std::memory_order_relaxed);
   }
   bool try_lock() {
-    const std::unique_lock guard(mutex_, std::try_to_lock);
-    if (!guard || next_ != serving_) return false;
-    ++next_;
-    return true;
+    std::uint64_t free = serving_;
+    return next_.compare_exchange_strong(free, free + 1);
   }
   void unlock() {
-    const std::lock_guard guard(mutex_);
-    ++serving_;
-    if (serving_ != next_) turn_.notify_all();
+    // Either this sees who asked before, or they see that it is their turn.
+    const std::uint64_t next = serving_.load(std::memory_order_relaxed) + 1;
+    serving_ = next;
+    if (next_ == next) return;
+    // Who has asked has looked at serving_ before it waits, under the lock; so it waits by now, or will see it.
+    {
+      const std::lock_guard guard(mutex_);
+    }
+    turn_.notify_all();
   }
-  // Somebody waits for the holder to unlock. Only a hint.
-  bool wanted() const { return waiting_.load(std::memory_order_relaxed) > 0; }
+  // Who waits for the holder to unlock. Only a hint.
+  int waiters() const { return waiting_.load(std::memory_order_relaxed); }
+  bool wanted() const { return waiters() > 0; }
 
  private:
-  std::mutex mutex_;
-  std::condition_variable turn_;
-  std::uint64_t next_ = 0;
-  std::uint64_t serving_ = 0;
+  std::atomic<std::uint64_t> next_ = 0;     // ticket
+  std::atomic<std::uint64_t> serving_ = 0;  // written by its holder alone
   std::atomic<int> waiting_ = 0;
+  std::mutex mutex_;  // of those who wait
+  std::condition_variable turn_;
 };
 
 }  // namespace r2ccl
