@@ -69,7 +69,7 @@ HWY_NOINLINE void apply(const Ranges& ranges, const Operation operation) {
   const auto* first = reinterpret_cast<const std::uint8_t*>(ranges.first);
   const auto* second = reinterpret_cast<const std::uint8_t*>(ranges.second);
   std::size_t left = ranges.bytes;
-  // Less than a block. Vectors that are put together in memory, and read before that is written, cost more than a block of every word.
+  // Less than a block. A vector that is put together in memory waits until that is written; a vector for every word does not.
   const auto apply_part = [&](std::size_t bytes) {
     const Tag<std::uint64_t> words;
     std::size_t done = 0;

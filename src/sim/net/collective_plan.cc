@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <array>
+#include <functional>
 #include <numeric>
 
 #include "sim/net/scenario.h"
@@ -130,8 +131,7 @@ void tame_collectives(Scenario& scenario) {
   const auto aborts = [](const PlannedAction& action) { return action.kind == PlannedAction::Kind::kAbort; };
   if (std::ranges::any_of(scenario.actions, aborts)) scenario.session.limits.heartbeat = SessionLimits{}.heartbeat;
   if (scenario.aborts(0)) {
-    std::erase_if(scenario.actions,
-                  [](const PlannedAction& action) { return action.kind != PlannedAction::Kind::kAbort; });
+    std::erase_if(scenario.actions, std::not_fn(aborts));
   }
   if (scenario.plan.lethal() || scenario.aborts(0) || !replans(plan.communicators[0])) plan.until_healed = false;
   if (scenario.plan.lethal() || scenario.aborts(0)) plan.leave = false;
