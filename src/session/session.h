@@ -269,6 +269,7 @@ class Session final : private FrameSink {
   Bytes body_;
 
   bool full_state_due_ = false;
+  bool state_waits_ = false;      // for the next step
   Instant nic_news_at_ = kNever;  // a NIC here was drained, undrained, or changed its carrier
   Instant next_nic_notice_{};
   bool group_joined_ = false;  // since the last full state

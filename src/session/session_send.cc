@@ -167,6 +167,12 @@ void Session::flush_state() {
       inbox_.unreceipted() < config_.limits.receipt_chunks)
     return;
   Path* path = control_path();
+  // Whoever takes a message that is whole now answers it with sends and receives: what is to be told leaves with these, a step later.
+  state_waits_ = !state_waits_ && !inbox_.completions().empty() && path != nullptr && !path->posted;
+  if (state_waits_) {
+    stirred_ = true;
+    return;
+  }
   const bool due = now_ >= state_due_ || (soon && path != nullptr && path->posted);
   send_nic_notice();
   if (path == nullptr) return;

@@ -398,6 +398,45 @@ TEST(Session, ReceiptsRideOnDataWhicheverPathTheseTake) {
   EXPECT_FALSE(sent[kRail1].contains(FrameType::kReceipt));
 }
 
+// A write of its own costs both ends more than the frame.
+TEST(Session, WhatIsToBeToldOfALargeMessageLeavesWithTheAnswerToIt) {
+  for (const bool answered : {true, false}) {
+    Pair pair(1, SessionConfig{});
+    ASSERT_TRUE(pair.run([&] { return pair.all_up(); }));
+    pair.turn(10ms);  // what there was to say about the beginning is said
+    Buffer message(pattern(100'000, 1)), target(100'000), next(100'000);
+    ASSERT_TRUE(pair.ends[1]->receive(kGroup, kStream, target.all(), 0, 1));
+    pair.turn();
+    std::set<FrameType> sent;
+    pair.net.watch = [&](PathId, const FrameHeader& header) { sent.insert(FrameType{header.type}); };
+    ASSERT_TRUE(pair.ends[0]->send(kGroup, kStream, message.all(), 0, 1));
+    ASSERT_TRUE(pair.run_until_completions(0, 1));
+    EXPECT_FALSE(sent.contains(FrameType::kReceipt));
+    if (answered) ASSERT_TRUE(pair.ends[1]->receive(kGroup, kStream, next.all(), 0, 2));
+    pair.ends[1]->step(pair.now);
+    EXPECT_TRUE(sent.contains(FrameType::kReceipt));
+    EXPECT_EQ(sent.contains(FrameType::kCredit), answered);
+  }
+}
+
+// However many messages become whole in step after step.
+TEST(Session, WhatIsToBeToldWaitsForOneStepAtTheMost) {
+  constexpr std::size_t kMessages = 20;
+  Pair pair(1, SessionConfig{});
+  ASSERT_TRUE(pair.run([&] { return pair.all_up(); }));
+  Buffer message(pattern(100'000, 1));
+  std::deque<Buffer> targets;
+  for (std::size_t i = 0; i < kMessages; ++i)
+    ASSERT_TRUE(pair.ends[1]->receive(kGroup, kStream, targets.emplace_back(100'000).all(), 0, i));
+  pair.turn(10ms);
+  for (std::size_t i = 0; i < kMessages; ++i) ASSERT_TRUE(pair.ends[0]->send(kGroup, kStream, message.all(), 0, i));
+  pair.net.frames_per_step = 1;
+  for (std::size_t whole = 0; whole < kMessages; whole = pair.completions[1].size()) {
+    pair.turn(1us);
+    EXPECT_LE(pair.completions[1].size(), pair.completions[0].size() + 4) << "told late";
+  }
+}
+
 TEST(Session, ARailThatNeverComesUpIsObservedOnce) {
   Pair pair(2);
   pair.net.unreachable.insert(kRail1);
