@@ -76,6 +76,7 @@ Cluster cluster_of(const Placement& placement, const HealthMap& map, Fabric fabr
   cluster.port_cost_s = costs.port_cost_s * placement.played;
   cluster.rank_cost_s = cluster.port_cost_s;
   cluster.played = placement.played;
+  cluster.wired = !placement.in_memory;
   cluster.crowd = costs.crowd;
   cluster.min_message = costs.min_message;
   cluster.intra_rate = costs.intra_rate;

@@ -50,12 +50,14 @@ TEST(HealthMap, ServersOfOneMachineShareItsProcessorsAndUnlessOnLoopbackWhatItCa
   EXPECT_EQ(cluster().rate, (std::vector<double>{kTold, kTold}));
   members[1].host = members[0].host;
   EXPECT_EQ(cluster().played, 2);
+  EXPECT_TRUE(cluster().wired);
   EXPECT_EQ(cluster().rate, (std::vector<double>{kTold / 2, kTold / 2}));
   for (ProcessInfo& one : members) one.ports[0].speed_bytes_s = 8;
   EXPECT_EQ(cluster().rate, (std::vector<double>{8, 8})) << "slower than that: as told";
   for (ProcessInfo& one : members) one.ports[0].speed_bytes_s = kTold;
   for (ProcessInfo& one : members) one.ports[0].listen = Address::v4(127, 1, 0, 1);
   EXPECT_EQ(cluster().played, 2);
+  EXPECT_FALSE(cluster().wired);
   EXPECT_EQ(cluster().rate, (std::vector<double>{kTold, kTold}));
 }
 

@@ -44,6 +44,22 @@ TEST(Plans, AnExchangeIsCutFinerWhereNicsAreSlow) {
   EXPECT_EQ(segments("balance", 62.5e6), segments("balance", 12.5e9));
 }
 
+// On a wire a segment travels while another is added; a processor does one after the other.
+TEST(Plans, WithoutAWireMessagesOfARingAreWhole) {
+  for (const bool in_memory : {false, true}) {
+    const Cluster cluster =
+        cluster_of({.servers = 4,
+                    .gpus = 1,
+                    .nics = 1,
+                    .sharing = {},
+                    .nic_rate = std::vector(4, 1e9),
+                    .played = 4,
+                    .in_memory = in_memory},
+                   {.version = 0, .nic = std::vector<Permille>(4, kWhole)}, Fabric::kRouted, LinkCosts{});
+    EXPECT_EQ(plan(Mode::kAuto, "ring", cluster, 2 << 20)->frame.layout.segments, in_memory ? 1u : 4u);
+  }
+}
+
 // The more unequal servers are, the less their halves of an exchange overlap: then many small messages pay, where NICs are slow.
 TEST(Plans, UnequalServersGetMoreSegmentsThanTheirMessagesAskFor) {
   Cluster cluster =

@@ -26,6 +26,7 @@ struct Cluster {
   double rank_cost_s = 0;     // … and its rank, which handles one at a time, however many NICs it has
   // Servers that one machine plays: their messages cost its processors, whoever sends them.
   double played = 1;
+  bool wired = true;  // false: processors carry all bytes themselves, so that sending overlaps with nothing they do
   std::uint64_t min_message = 32 << 10;  // the planner does not cut data into messages below this, in bytes
   double intra_rate = 450e9;  // of one GPU into and out of the fabric inside its server (NVLink); bytes per second
   double intra_alpha_s = 3e-6;

@@ -22,7 +22,7 @@
 namespace r2ccl {
 namespace {
 
-constexpr std::uint32_t kFewestSegments = 4;
+constexpr std::uint32_t kFewestSegments = 4;  // on a wire, whatever they cost: it goes on while one is added
 constexpr std::uint32_t kMostSegments = 64;
 // A wave lists its steps one by one. Of many members pieces are small and few are under way at once, anyhow.
 constexpr std::uint32_t kWaveMembersMost = 16;
@@ -210,12 +210,13 @@ double ring_seconds(const RingLoad& load, std::uint32_t segments, const Cluster&
 std::uint32_t choose_ring_segments(double message_bytes, const Cluster& cluster, const Tuning& tuning,
                                    const std::function<double(std::uint32_t)>& seconds) {
   if (tuning.segments) return *tuning.segments;
+  const std::uint32_t fewest = cluster.wired ? kFewestSegments : 1;
   std::uint32_t best = 1;
   double best_s = seconds(1);
   for (std::uint32_t segments = 2; segments <= kMostSegments; segments *= 2) {
     if (message_bytes / segments < static_cast<double>(cluster.min_message)) break;
     const double s = seconds(segments);
-    if (s >= best_s && segments > kFewestSegments) continue;
+    if (s >= best_s && segments > fewest) continue;
     best = segments;
     best_s = s;
   }
