@@ -57,7 +57,7 @@ const Entry kEntries[] = {
     {"R2CCL_RETRY_MAX", "30s", &S::retry_max, "", "longest wait before a dead path is tried again"},
     {"R2CCL_PROBATION_MIN", "500ms", &S::probation_min, "", "shortest clean time before a path that came back is used"},
     {"R2CCL_PROBATION_MAX", "60s", &S::probation_max, "", "longest such time, for paths that keep failing"},
-    {"R2CCL_SPIN", "200us", &S::spin, "", "how long a waiting thread polls before it sleeps"},
+    {"R2CCL_SPIN", "1ms", &S::spin, "", "how long a waiting thread polls before it sleeps"},
     {"R2CCL_SHM", "on", &S::shared_memory, "", "ranks of one server exchange data through memory they share"},
     {"R2CCL_STATS", "/dev/shm/r2ccl", &S::stats, "",
      "directory where 'r2ccl status' finds how this process gets on; off: nowhere"},

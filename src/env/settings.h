@@ -42,7 +42,7 @@ struct Settings {
   Duration retry_max = 30s;
   Duration probation_min = 500ms;
   Duration probation_max = 60s;
-  Duration spin = 200us;
+  Duration spin = 1ms;
   bool shared_memory = true;
   std::string stats = "/dev/shm/r2ccl";   // directory of the page that shows how this process gets on; "off": none
   std::string fabric = "routed";          // or "rails"

@@ -33,7 +33,7 @@
 namespace r2ccl {
 
 struct DriverConfig {
-  Duration spin = 200us;
+  Duration spin = 1ms;
   Duration resume = 5ms;  // the progress thread takes over this long after the last caller drove
   Duration sleep_max = 1s;
   // Where many turns of a caller that polls take longer and move something, the progress thread does such work from now on, until most of
@@ -62,6 +62,8 @@ class Driver final {
   bool post();
   // There is work for a task that was not posted in with_engine(): whoever drives looks at once. Never waits.
   void nudge();
+  // When whoever drives last looked at the clock, for conditions, which then need not.
+  Instant looked_at() const { return looked_at_; }
   // Drives, or lets the present driver drive, until `done` (called with the engine held) or the deadline. True if done.
   bool wait_until(const std::function<bool(Engine&)>& done, Instant deadline);
 
@@ -115,6 +117,7 @@ class Driver final {
   std::deque<Caller*> callers_;   // waiting while another caller drives
   std::exception_ptr broken_;
   SpinChoice spin_;  // under engine_mutex_
+  Instant looked_at_{};
   Instant last_stepped_{};
   int long_turns_ = 0;   // of callers that poll, weighed
   int short_turns_ = 0;  // in a row, of the progress thread since it took over
