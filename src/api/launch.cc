@@ -46,7 +46,9 @@ namespace {
 void mark_done(const std::shared_ptr<Launch>& launch) {
   launch->begun = launch->done = true;
   for (const auto& part : launch->parts) {
-    if (part.member->last_launch == launch) part.member->last_launch.reset();
+    if (part.member->last_launch != launch) continue;
+    part.member->has_launch = false;
+    part.member->last_launch.reset();
   }
   launch_lock().changed.notify_all();
 }
@@ -105,7 +107,7 @@ void add_call(Launch& launch, const MemberPtr& member, const Call& call) {
   auto part = std::find_if(launch.parts.begin(), launch.parts.end(), [&](const auto& p) { return p.member == member; });
   if (part == launch.parts.end()) part = launch.parts.insert(part, {member, {}, nullptr, {}});
   part->calls.push_back(call);
-  member->count_call(call.count * size_of(call.type));
+  member->begin_call(call.count * size_of(call.type));
 }
 
 // With the lock held.
@@ -114,6 +116,7 @@ void take_turn(const std::shared_ptr<Launch>& launch) {
     auto& last = part.member->last_launch;
     if (last != nullptr && !last->begun) launch->after.push_back(last);
     last = launch;
+    part.member->has_launch = true;
   }
 }
 
@@ -164,12 +167,8 @@ Outcome issue(std::vector<Operation> operations) {
 }
 
 bool run_alone(const MemberPtr& member, const Call& call, Outcome& outcome) {
-  {
-    const std::lock_guard lock(launch_lock().mutex);
-    if (member->last_launch != nullptr) return false;
-  }
-  member->count_call(call.count * size_of(call.type));
-  outcome = member->judge(member->comm()->run(call));
+  if (member->has_launch) return false;
+  outcome = member->judge(member->begin_call(call.count * size_of(call.type)).run(call));
   if (!outcome.ok()) member->note(outcome);
   member->look_at_nics();
   return true;

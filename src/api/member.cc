@@ -182,17 +182,15 @@ bool Member::remove_buffer(void* handle) {
   return buffers_.erase(handle) == 1;
 }
 
-void Member::count_call(std::uint64_t bytes) {
+Comm& Member::begin_call(std::uint64_t bytes) {
   const std::lock_guard lock(mutex_);
   ++calls_;
   bytes_ += bytes;
+  return *comm_;
 }
 
 void Member::look_at_nics() {
-  {
-    const std::lock_guard lock(mutex_);
-    if (callback_ == nullptr) return;
-  }
+  if (!watched_) return;
   auto now = comm()->nics();
   std::vector<r2cclNicInfo_t> changed;
   r2cclFailoverCallback_t callback = nullptr;
@@ -218,6 +216,7 @@ void Member::on_failover(r2cclFailoverCallback_t callback, void* context) {
   nics_ = std::move(now);
   callback_ = callback;
   context_ = context;
+  watched_ = callback != nullptr;
 }
 
 void Member::fill(r2cclStats_t& stats) {

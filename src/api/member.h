@@ -12,6 +12,7 @@
 
 #include <r2ccl.h>
 
+#include <atomic>
 #include <condition_variable>
 #include <map>
 #include <memory>
@@ -44,10 +45,11 @@ class Member final {
   std::uint32_t rank = 0;
   std::uint32_t size = 0;
   std::string key;  // the same for all ranks of one communicator
-  // The latest one issued; guarded by the lock of launch.cc.
+  // The latest one issued, until it is done; guarded by the lock of launch.cc. Whether there is one may be asked without it.
   std::shared_ptr<Launch> last_launch;
+  std::atomic<bool> has_launch = false;
 
-  // Null until the join has begun.
+  // Null until the join has begun; never replaced.
   std::shared_ptr<Comm> comm();
   void set_comm(const std::shared_ptr<Comm>& comm);
   bool has_identity();
@@ -86,7 +88,8 @@ class Member final {
   void* add_buffer(void* buffer, std::size_t bytes);
   bool remove_buffer(void* handle);
 
-  void count_call(std::uint64_t bytes);
+  // Counts a call, and gives the communicator it goes to, which is there.
+  Comm& begin_call(std::uint64_t bytes);
   // Tells the callback what changed since the last look; free where there is none.
   void look_at_nics();
   void on_failover(r2cclFailoverCallback_t callback, void* context);
@@ -113,6 +116,7 @@ class Member final {
   std::uint64_t bytes_ = 0;
   std::uint64_t failures_ = 0;
   std::vector<NicView> nics_;
+  std::atomic<bool> watched_ = false;  // there is a callback
   r2cclFailoverCallback_t callback_ = nullptr;
   void* context_ = nullptr;
 };

@@ -23,12 +23,13 @@ class Board final {
  public:
   static std::size_t bytes_for(std::uint32_t ranks) { return 2 * std::size_t{ranks} * stride(ranks); }
 
-  Board(std::byte* memory, std::uint32_t ranks, std::uint32_t rank) : memory_(memory), ranks_(ranks), rank_(rank) {}
+  Board(std::byte* memory, std::uint32_t ranks, std::uint32_t rank)
+      : memory_(memory), stride_(stride(ranks)), ranks_(ranks), rank_(rank) {}
 
   std::uint32_t ranks() const { return ranks_; }
   std::uint32_t rank() const { return rank_; }
   // Of data in a slot.
-  std::size_t slot_bytes() const { return stride(ranks_) - kHead; }
+  std::size_t slot_bytes() const { return stride_ - kHead; }
 
   std::uint64_t round() const { return round_; }  // that this rank posts next
   // All others have posted the round before, so the slot of this one is ours. The first that has not, or UINT32_MAX.
@@ -80,11 +81,12 @@ class Board final {
   }
   std::byte* at(std::uint32_t rank, std::uint64_t round) const {
     R2CCL_ASSERT(rank < ranks_, "the board has no such rank");
-    return memory_ + (2 * std::size_t{rank} + round % 2) * stride(ranks_);
+    return memory_ + (2 * std::size_t{rank} + round % 2) * stride_;
   }
   Head& head(std::uint32_t rank, std::uint64_t round) const { return *reinterpret_cast<Head*>(at(rank, round)); }
 
   std::byte* const memory_;
+  const std::size_t stride_;
   const std::uint32_t ranks_;
   const std::uint32_t rank_;
   std::uint64_t round_ = 0;

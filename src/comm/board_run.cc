@@ -30,12 +30,15 @@ BoardRun::BoardRun(Board& board, const Device& device, const Call& call, ReduceK
   switch (call.kind) {
     case CallKind::kAllReduce:
     case CallKind::kReduce:
-      by_shares_ = call.count > std::min(slot, kReducedByAll / (ranks - 1)) / width_;
+      by_shares_ = call.count * width_ > slot || call.count * width_ * (ranks - 1) > kReducedByAll;
+      if (!by_shares_) {
+        cut(call.count, slot);
+        break;
+      }
       stride_ = lines(board.slot_bytes() / (ranks + 1));
       if (call.count * width_ > kFewChunks * ranks * stride_) stride_ = lines(slot / (ranks + 1));
-      cut(call.count, by_shares_ ? ranks * stride_ : slot);
-      rounds_ = chunks_ + (by_shares_ ? 1 : 0);
-      return;
+      cut(call.count, ranks * stride_);
+      break;
     case CallKind::kReduceScatter:
     case CallKind::kScatter:
     case CallKind::kAllToAll:
@@ -45,12 +48,14 @@ BoardRun::BoardRun(Board& board, const Device& device, const Call& call, ReduceK
     default:
       cut(call.count, lines(slot));
   }
-  rounds_ = chunks_;
+  rounds_ = chunks_ + (by_shares_ ? 1 : 0);
 }
 
-// Into equal chunks of at most `most` bytes.
+// Into equal chunks of at most `most` bytes. Small messages have no time for divisions.
 void BoardRun::cut(std::uint64_t total, std::uint64_t most) {
-  total_ = total;
+  total_ = chunk_count_ = total;
+  chunks_ = 1;
+  if (total * width_ <= most) return;
   chunks_ = (total + most / width_ - 1) / (most / width_);
   chunk_count_ = (total + chunks_ - 1) / chunks_;
 }

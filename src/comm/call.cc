@@ -72,7 +72,8 @@ Status validate(const Call& call, std::uint32_t rank, std::uint32_t size) {
     return fail(Fault::kMisuse, fmt::format("{}: {} {} is not one of the {} ranks.", to_text(call.kind),
                                             is_point_to_point(call.kind) ? "peer" : "root", call.peer, size));
   }
-  if (call.count > std::numeric_limits<std::uint64_t>::max() / 2 / size_of(call.type) / size) {
+  __extension__ using Wide = unsigned __int128;
+  if (Wide{call.count} * size_of(call.type) * size > std::numeric_limits<std::uint64_t>::max() / 2) {
     return fail(Fault::kMisuse, fmt::format("{}: {} elements do not fit into memory.", to_text(call.kind), call.count));
   }
   if (call.count == 0) return {};

@@ -75,7 +75,7 @@ struct Comm::Impl {
   bool done(const CallTicket& ticket) {
     if (!ticket.done && communicator->may_hurry()) {
       const bool crowded = communicator->ranks_here() > processors_here;
-      communicator->hurry(now(), [&](int looks) {
+      communicator->hurry(driver().looked_at(), [&](int looks) {
         relax(crowded ? INT_MAX : looks);
         return !driver().wanted();
       });

@@ -113,9 +113,9 @@ void Driver::nudge() {
 bool Driver::wait_until(const std::function<bool(Engine&)>& done, Instant deadline) {
   Hold hold(engine_mutex_);
   if (broken_) std::rethrow_exception(broken_);
+  const Instant now = looked_at_ = clock_.now();
   if (done(engine_)) {
     // Callers whose waits are over at once keep the progress thread parked like others, so they do its work now and then.
-    const Instant now = clock_.now();
     if (!caller_drives_ && now >= last_stepped_ + kStepEvery) step_engine(now);
     last_driven_ = now.time_since_epoch().count();
     return true;
@@ -285,7 +285,7 @@ void Driver::park() {
 
 Turn Driver::step_engine(Instant now) {
   if (broken_) std::rethrow_exception(broken_);
-  last_stepped_ = now;
+  looked_at_ = last_stepped_ = now;
   nudged_ = false;
   Turn turn;
   guarded([&] { turn = engine_.step(now); });

@@ -146,6 +146,24 @@ TEST(Driver, ConditionsThatHoldCostAStepAMillisecond) {
   EXPECT_GE(now - begin, 2ms);
 }
 
+// Small calls can tell what a look at the clock costs.
+TEST(Driver, ConditionsNeedNotLookAtTheClock) {
+  Bench bench;
+  bench.provider.always_soon = true;
+  const Instant begin = bench.clock.now();
+  Instant before = begin;
+  int looks = 0;
+  EXPECT_TRUE(bench.driver.wait_until(
+      [&](Engine&) {
+        EXPECT_GE(bench.driver.looked_at(), before);
+        before = bench.driver.looked_at();
+        return ++looks == 5;
+      },
+      bench.far()));
+  EXPECT_GT(before, begin);
+  EXPECT_LE(before, bench.clock.now());
+}
+
 TEST(Driver, DeadlineInThePastStillLooksOnce) {
   Bench bench;
   EXPECT_TRUE(bench.driver.wait_until([&](Engine&) { return bench.provider.steps == 1; }, bench.clock.now() - 1s));
