@@ -63,6 +63,8 @@ Result<std::uint64_t> Session::receive(GroupId group, StreamId stream, MemoryRef
 void Session::abort(GroupId group) {
   stirred_ = true;
   if (groups_.erase(group) == 0) return;
+  // What was whole before is received: a receipt that waits for the answer leaves ahead of the end.
+  if (Path* path = control_path(); path != nullptr && std::exchange(state_waits_, false)) send_receipt(*path);
   for (const auto& path : paths_)
     if (path->landing && path->landing_group == group && path->link) path->link->discard_rest();
   const Error error{Fault::kAborted, fmt::format("group {:x} was aborted", group.value)};

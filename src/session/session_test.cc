@@ -419,6 +419,18 @@ TEST(Session, WhatIsToBeToldOfALargeMessageLeavesWithTheAnswerToIt) {
   }
 }
 
+TEST(Session, WhoEndsAGroupHasReceivedWhatWasWholeBefore) {
+  Pair pair(1, SessionConfig{});
+  ASSERT_TRUE(pair.run([&] { return pair.all_up(); }));
+  Buffer message(pattern(100'000, 1)), target(100'000);
+  ASSERT_TRUE(pair.ends[1]->receive(kGroup, kStream, target.all(), 0, 1));
+  ASSERT_TRUE(pair.ends[0]->send(kGroup, kStream, message.all(), 0, 1));
+  ASSERT_TRUE(pair.run_until_completions(0, 1));
+  pair.ends[1]->abort(kGroup);
+  ASSERT_TRUE(pair.run_until_completions(1, 1));
+  EXPECT_TRUE(pair.completions[0][0].status);
+}
+
 // However many messages become whole in step after step.
 TEST(Session, WhatIsToBeToldWaitsForOneStepAtTheMost) {
   constexpr std::size_t kMessages = 20;

@@ -22,7 +22,8 @@
 namespace r2ccl {
 namespace {
 
-constexpr std::uint32_t kFewestSegments = 4;  // on a wire, whatever they cost: it goes on while one is added
+constexpr std::uint32_t kFewestSegments = 4;  // whatever they cost: a wire goes on while one is added
+constexpr double kWholeInMemory = 256 << 10;  // without a wire such pieces are not cut for that
 constexpr std::uint32_t kMostSegments = 64;
 // A wave lists its steps one by one. Of many members pieces are small and few are under way at once, anyhow.
 constexpr std::uint32_t kWaveMembersMost = 16;
@@ -210,7 +211,7 @@ double ring_seconds(const RingLoad& load, std::uint32_t segments, const Cluster&
 std::uint32_t choose_ring_segments(double message_bytes, const Cluster& cluster, const Tuning& tuning,
                                    const std::function<double(std::uint32_t)>& seconds) {
   if (tuning.segments) return *tuning.segments;
-  const std::uint32_t fewest = cluster.wired ? kFewestSegments : 1;
+  const std::uint32_t fewest = cluster.wired || message_bytes < kWholeInMemory ? kFewestSegments : 1;
   std::uint32_t best = 1;
   double best_s = seconds(1);
   for (std::uint32_t segments = 2; segments <= kMostSegments; segments *= 2) {

@@ -50,7 +50,7 @@ struct RingLoad {
 double ring_seconds(const RingLoad& load, std::uint32_t segments, const Cluster& cluster);
 
 // Cheapest of K = 1, 2, 4 … 64, or the one asked for, with messages of `message_bytes` / K not below the cluster's smallest. Not
-// fewer than 4 where there is a wire and the size allows, so that a segment is on it while another is added.
+// fewer than 4 where the size allows, so that a segment is on the wire while another is added; without a wire large pieces do without.
 std::uint32_t choose_ring_segments(double message_bytes, const Cluster& cluster, const Tuning& tuning,
                                    const std::function<double(std::uint32_t)>& seconds);
 
