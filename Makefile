@@ -12,7 +12,7 @@ demo:  ## install what is missing, build, and watch AllReduce survive NIC failur
 	@cmake --build --preset release --target r2ccl
 	@build/bin/r2ccl demo --report build/demo/report.html
 
-test:  ## install what is missing, build, run all tests that fit this machine (about 13 minutes on two cores)
+test:  ## install what is missing, build, run all tests that fit this machine (10 to 13 minutes on two cores)
 	@scripts/test
 
 check:  ## sanitizers, clang-tidy, a minute per fuzzer (about 50 minutes more)
