@@ -197,8 +197,8 @@ R2CCL_TWINS(ncclResult_t, ncclCommInitRankScalable, ncclComm_t* newcomm, int nra
 R2CCL_TWINS(ncclResult_t, ncclCommInitAll, ncclComm_t* comm, int ndev, const int* devlist);
 
 // Communicators from a communicator. Every rank of the parent takes part in a split: ranks of one colour become one communicator, ordered
-// by key, then by old rank; NCCL_SPLIT_NOCOLOR gives none. A shrink is made by the ranks that stay, in their old order. Without a
-// config the parent's counts.
+// by key, then by old rank; NCCL_SPLIT_NOCOLOR gives none. A shrink is made by the ranks that stay, in their old order; with
+// NCCL_SHRINK_ABORT the parent may have failed. Both may follow a revoke. Without a config the parent's counts.
 R2CCL_TWINS(ncclResult_t, ncclCommSplit, ncclComm_t comm, int color, int key, ncclComm_t* newcomm,
             ncclConfig_t* config);
 R2CCL_TWINS(ncclResult_t, ncclCommShrink, ncclComm_t comm, int* excludeRanksList, int excludeRanksCount,

@@ -82,14 +82,25 @@ TEST(Api, OneBadCallCancelsItsGroup) {
   EXPECT_EQ(sum_ones(ranks.comms[0], data), ncclSuccess) << "the next group starts clean";
 }
 
-TEST(Api, SimulatingAGroupDropsItAndSaysThatThereIsNoEstimate) {
+TEST(Api, SimulatingAGroupDropsItAndTellsHowLongItWouldTake) {
   Ranks ranks(1);
   std::vector<float> data(4, 1);
   ncclSimInfo_t info = NCCL_SIM_INFO_INITIALIZER;
   ncclGroupStart();
   EXPECT_EQ(sum_ones(ranks.comms[0], data), ncclSuccess);
-  EXPECT_EQ(ncclGroupSimulateEnd(&info), ncclInvalidUsage);
+  ncclGroupStart();
+  EXPECT_EQ(sum_ones(ranks.comms[0], data), ncclSuccess);
+  EXPECT_EQ(ncclGroupSimulateEnd(&info), ncclSuccess);
+  EXPECT_EQ(info.estimatedTime, NCCL_UNDEF_FLOAT) << "only the outermost knows all of it";
+  EXPECT_EQ(ncclGroupSimulateEnd(&info), ncclSuccess);
+  EXPECT_FLOAT_EQ(info.estimatedTime, 2);
   EXPECT_TRUE(take_fake_log().empty());
+  EXPECT_EQ(ncclGroupSimulateEnd(&info), ncclInvalidUsage);
+  for (ncclSimInfo_t* const bad : {static_cast<ncclSimInfo_t*>(nullptr), &info}) {
+    info.magic = 0;
+    ncclGroupStart();
+    EXPECT_EQ(ncclGroupSimulateEnd(bad), ncclInvalidArgument);
+  }
 }
 
 TEST(Api, BadArgumentsAreNamed) {
@@ -221,6 +232,25 @@ TEST(Api, AShrinkNeedsOnlyThoseWhoStay) {
   EXPECT_EQ(rank, 1);
   EXPECT_EQ(ncclCommShrink(ranks.comms[0], exclude, 1, &made[0], nullptr, NCCL_SHRINK_DEFAULT), ncclInvalidUsage);
   for (const std::size_t i : {1U, 2U}) ncclCommDestroy(made[i]);
+}
+
+TEST(Api, AShrinkThatAbortsNeedsNoWorkingParent) {
+  Ranks ranks(3);
+  std::array<ncclComm_t, 3> made{};
+  int exclude[] = {1};
+  std::vector<float> data(4, 1);
+  ncclGroupStart();
+  for (const std::size_t i : {0U, 2U})
+    EXPECT_EQ(ncclCommShrink(ranks.comms[i], exclude, 1, &made[i], nullptr, NCCL_SHRINK_ABORT), ncclSuccess);
+  ASSERT_EQ(ncclGroupEnd(), ncclSuccess) << last_error();
+  EXPECT_NE(sum_ones(ranks.comms[0], data), ncclSuccess) << "the parent has ended";
+  int count = 0;
+  EXPECT_EQ(ncclCommCount(made[2], &count), ncclSuccess);
+  EXPECT_EQ(count, 2);
+  ncclComm_t again = nullptr;
+  EXPECT_EQ(ncclCommShrink(ranks.comms[0], exclude, 1, &again, nullptr, NCCL_SHRINK_DEFAULT), ncclInvalidUsage);
+  EXPECT_EQ(ncclCommShrink(ranks.comms[0], exclude, 1, &again, nullptr, 2), ncclInvalidArgument);
+  for (const std::size_t i : {0U, 2U}) ncclCommDestroy(made[i]);
 }
 
 TEST(Api, ANonBlockingJoinAnswersInProgressUntilAllAreThere) {

@@ -8,9 +8,22 @@
 #include "api/background.h"
 #include "api/entry.h"
 #include "api/group.h"
+#include "api/join.h"
 #include "api/launch.h"
 
 namespace r2ccl::api {
+
+// The handle is gone at once; the farewell to the other ranks, who may not have come here yet, is said in the background.
+void say_farewell(const MemberPtr& member) {
+  member->wait_pending();
+  const auto comm = member->comm();
+  if (comm == nullptr || member->revoked()) return;
+  wait_for_launches(member);
+  if (member->begin_finalize() && comm->state() != CommState::kFailed) {
+    if (const auto status = comm->finalize(); !status) comm->abort(status.error().what);
+  }
+}
+
 namespace {
 
 void finalize(const MemberPtr& member) {
@@ -53,17 +66,6 @@ Outcome add_finalize(ncclComm_t comm) {
   if (!member->begin_finalize()) return invalid_usage("ncclCommFinalize: the communicator was finalized already");
   add_job(std::make_unique<FinalizeJob>(std::move(member)));
   return {};
-}
-
-// The handle is gone at once; the farewell to the other ranks, who may not have come here yet, is said in the background.
-void say_farewell(const MemberPtr& member) {
-  member->wait_pending();
-  const auto comm = member->comm();
-  if (comm == nullptr || member->revoked()) return;
-  wait_for_launches(member);
-  if (member->begin_finalize() && comm->state() != CommState::kFailed) {
-    if (const auto status = comm->finalize(); !status) comm->abort(status.error().what);
-  }
 }
 
 // Null is no error for the calls that end something.

@@ -31,6 +31,7 @@ struct Job {
   std::vector<Rank> ranks;
   std::map<std::pair<std::uint32_t, std::uint32_t>, std::deque<Posted>> sends;  // from, to
   std::map<std::pair<std::uint32_t, std::uint32_t>, std::deque<Posted>> receives;
+  std::map<std::vector<std::uint32_t>, UniqueId> invited;  // by who stays, also when broken
   std::string broken;
   bool all_here() const {
     return std::all_of(ranks.begin(), ranks.end(), [](const Rank& rank) { return rank.here; });
@@ -118,6 +119,7 @@ void set_fake_nic_state(const std::string& state) {
 struct Comm::Impl {
   std::shared_ptr<Job> job;
   std::uint32_t rank;
+  std::vector<std::uint32_t> stay = {};  // of the latest invitation
 };
 struct World::Impl {
   Settings settings;
@@ -201,6 +203,23 @@ void Comm::abort(const std::string& why) {
   impl_->job->broken = why;
   changed.notify_all();
 }
+Result<double> Comm::estimate(const std::vector<Call>& calls) {
+  return static_cast<double>(calls.size()) * 1e-6;
+}
+Status Comm::invite(const std::vector<std::uint32_t>& stay, std::optional<UniqueId> id) {
+  const std::lock_guard lock(mutex);
+  impl_->stay = stay;
+  if (id) impl_->job->invited[stay] = *id;
+  changed.notify_all();
+  return {};
+}
+Result<UniqueId> Comm::invited() {
+  std::unique_lock lock(mutex);
+  auto& invited = impl_->job->invited;
+  changed.wait(lock, [&] { return invited.contains(impl_->stay); });
+  return invited[impl_->stay];
+}
+void Comm::end_invitation() {}
 void Comm::drain(NicId, bool on) {
   const std::lock_guard lock(mutex);
   nic_state = on ? "drained" : "up";

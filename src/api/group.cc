@@ -2,6 +2,7 @@
 
 #include <fmt/format.h>
 
+#include <algorithm>
 #include <map>
 
 #include "api/entry.h"
@@ -36,6 +37,18 @@ Outcome check_self_messages(const std::vector<Operation>& operations) {
   return {};
 }
 
+// Of what runs on one communicator each has its time; communicators run side by side.
+Outcome estimate(const std::vector<Operation>& operations, double& seconds) {
+  std::map<MemberPtr, std::vector<Call>> calls;
+  for (const Operation& one : operations) calls[one.member].push_back(one.call);
+  for (const auto& [member, its] : calls) {
+    const auto estimated = member->comm()->estimate(its);
+    if (!estimated) return member->judge(std::unexpected(estimated.error()));
+    seconds = std::max(seconds, *estimated);
+  }
+  return {};
+}
+
 Outcome run_group(Group done) {
   if (done.failure.ok()) done.failure = check_self_messages(done.operations);
   if (!done.failure.ok()) {
@@ -61,11 +74,13 @@ Outcome group_end() {
   return run_group(std::exchange(group(), {}));
 }
 
-Outcome group_cancel() {
+Outcome group_cancel(std::optional<std::vector<Operation>>& dropped) {
   if (group().depth == 0) return invalid_usage("ncclGroupSimulateEnd without ncclGroupStart");
   if (--group().depth > 0) return {};
-  const Group cancelled = std::exchange(group(), {});
+  Group cancelled = std::exchange(group(), {});
   for (const auto& job : cancelled.jobs) job->cancel();
+  if (cancelled.failure.ok()) cancelled.failure = check_self_messages(cancelled.operations);
+  if (cancelled.failure.ok()) dropped = std::move(cancelled.operations);
   return cancelled.failure;
 }
 
@@ -110,11 +125,17 @@ R2CCL_ENTRY(ncclResult_t, ncclGroupEnd, void) {
 R2CCL_ENTRY(ncclResult_t, ncclGroupSimulateEnd, ncclSimInfo_t* sim_info) {
   return guarded([&]() -> Outcome {
     const ncclSimInfo_t known = NCCL_SIM_INFO_INITIALIZER;
-    Outcome cancelled = group_cancel();
-    if (!cancelled.ok()) return cancelled;
-    if (sim_info != nullptr && sim_info->magic != known.magic) {
+    std::optional<std::vector<Operation>> dropped;
+    if (auto bad = group_cancel(dropped); !bad.ok()) return bad;
+    if (sim_info == nullptr) return invalid_argument("ncclGroupSimulateEnd: simInfo is null");
+    if (sim_info->magic != known.magic || sim_info->size < known.size) {
       return invalid_argument("ncclGroupSimulateEnd: simInfo was not made with NCCL_SIM_INFO_INITIALIZER");
     }
-    return invalid_usage("ncclGroupSimulateEnd: there is no estimate of times on host memory; the group was dropped");
+    double seconds = 0;
+    if (dropped) {
+      if (auto bad = estimate(*dropped, seconds); !bad.ok()) return bad;
+      sim_info->estimatedTime = static_cast<float>(seconds * 1e6);
+    }
+    return {};
   });
 }

@@ -4,6 +4,7 @@
 
 #include <functional>
 #include <memory>
+#include <optional>
 #include <vector>
 
 #include "api/job.h"
@@ -24,7 +25,7 @@ void add_job(std::unique_ptr<Job> job);
 
 Outcome group_start();
 Outcome group_end();
-// Ends it without beginning anything.
-Outcome group_cancel();
+// Ends it without beginning anything. What would have begun, where it was the outermost; nothing otherwise.
+Outcome group_cancel(std::optional<std::vector<Operation>>& dropped);
 
 }  // namespace r2ccl::api

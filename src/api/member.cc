@@ -67,10 +67,12 @@ ncclResult_t Member::state() {
   return failure.code;
 }
 
-Outcome Member::ready(const char* name) {
+Outcome Member::ready(const char* name, MayHave also) {
   {
     const std::lock_guard lock(mutex_);
-    if (revoked_) return invalid_usage(fmt::format("{}: the communicator was revoked", name));
+    if (revoked_ && also == MayHave::kNothing) {
+      return invalid_usage(fmt::format("{}: the communicator was revoked", name));
+    }
     if (finalizing_) return invalid_usage(fmt::format("{}: the communicator was finalized", name));
     if (pending_ > 0 || comm_ == nullptr) {
       return invalid_argument(
@@ -78,7 +80,7 @@ Outcome Member::ready(const char* name) {
                       "it says ncclSuccess",
                       name));
     }
-    if (!failure_.ok()) return failure_;
+    if (!failure_.ok() && !revoked_ && also != MayHave::kFailed) return failure_;
   }
   return {};
 }

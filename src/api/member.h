@@ -36,6 +36,9 @@ struct MemberConfig {
   CommConfig comm;
 };
 
+// What may have become of a communicator that a call still takes.
+enum class MayHave : std::uint8_t { kNothing, kBeenRevoked, kFailed };
+
 class Member final {
  public:
   explicit Member(MemberConfig config_of) : config(std::move(config_of)) {}
@@ -56,7 +59,7 @@ class Member final {
 
   ncclResult_t state();
   // Whether a call may begin now, as an outcome with the reason. `name`: of the call.
-  Outcome ready(const char* name);
+  Outcome ready(const char* name, MayHave also = MayHave::kNothing);
 
   // A non-blocking call keeps the state at ncclInProgress between these two.
   void begin_pending();

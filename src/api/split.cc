@@ -4,9 +4,11 @@
 
 #include <algorithm>
 #include <array>
-#include <cstring>
+#include <numeric>
+#include <optional>
 
 #include "api/arguments.h"
+#include "api/background.h"
 #include "api/entry.h"
 #include "api/group.h"
 #include "api/join.h"
@@ -47,7 +49,49 @@ Call bytes_call(CallKind kind, const void* input, void* output, std::uint64_t by
   return {kind, input, output, bytes, DataType::kUint8, {}, peer};
 }
 
-// Colours first, so that only the first rank of each opens a root; then its id; then everybody joins.
+// Everybody who stays meets again under an id that the first of them makes. No call of the parent's is needed for it, so it may have failed.
+class Reunion final {
+ public:
+  Reunion(MemberPtr parent, std::vector<std::uint32_t> stay) : parent_(std::move(parent)), stay_(std::move(stay)) {}
+  ~Reunion() {
+    if (begun_) parent_->comm()->end_invitation();
+  }
+  Reunion(const Reunion&) = delete;
+  Reunion& operator=(const Reunion&) = delete;
+
+  Outcome invite() {
+    std::optional<UniqueId> id;
+    if (stay_.front() == parent_->rank) {
+      const auto in = world();
+      if (!in) return to_outcome(in.error());
+      auto made = (*in)->make_id();
+      if (!made) return to_outcome(made.error());
+      id = std::move(*made);
+    }
+    const Status status = parent_->comm()->invite(stay_, std::move(id));
+    begun_ = status.has_value();
+    return to_outcome(status);
+  }
+  Outcome hear() {
+    auto id = parent_->comm()->invited();
+    if (!id) return to_outcome(id.error());
+    id_ = std::move(*id);
+    return {};
+  }
+  Outcome join(const MemberPtr& member) const {
+    const auto mine = std::find(stay_.begin(), stay_.end(), parent_->rank) - stay_.begin();
+    return begin_join(member, id_, static_cast<std::uint32_t>(mine), static_cast<std::uint32_t>(stay_.size()));
+  }
+
+ private:
+  const MemberPtr parent_;
+  const std::vector<std::uint32_t> stay_;
+  bool begun_ = false;
+  UniqueId id_;
+};
+
+// Colours first, so that only the first rank of each opens a root; then its id; then everybody joins. The ranks of a parent that was
+// revoked can not tell each other their colours there: they do it in a communicator for that alone.
 class SplitJob final : public MakingJob {
  public:
   SplitJob(MemberPtr parent, int color, int key, ncclComm_t* out, MemberConfig config)
@@ -55,23 +99,36 @@ class SplitJob final : public MakingJob {
         parent_(std::move(parent)),
         mine_{color, key},
         all_(parent_->size),
-        slips_(parent_->size) {}
+        slips_(parent_->size) {
+    if (!parent_->revoked()) return;
+    std::vector<std::uint32_t> everybody(parent_->size);
+    std::iota(everybody.begin(), everybody.end(), 0U);
+    reunion_ = std::make_unique<Reunion>(parent_, std::move(everybody));
+    talk_ = std::make_shared<Member>(parent_->config);
+  }
+  ~SplitJob() override {
+    if (reunion_ != nullptr && talk_->has_identity()) in_background([talk = talk_] { say_farewell(talk); });
+  }
 
-  int phases() const override { return mine_.color == NCCL_SPLIT_NOCOLOR ? 2 : 3; }
+  int phases() const override { return first_phase() + (mine_.color == NCCL_SPLIT_NOCOLOR ? 2 : 3); }
   std::vector<MemberPtr> members() const override {
     if (mine_.color == NCCL_SPLIT_NOCOLOR) return {parent_};
     return {member_, parent_};
   }
 
   Outcome begin(int phase) override {
-    switch (phase) {
+    switch (phase - first_phase()) {
+      case -2:
+        return reunion_->invite();
+      case -1:
+        return reunion_->join(talk_);
       case 0:
-        launch_ = api::begin(parent_, {bytes_call(CallKind::kAllGather, &mine_, all_.data(), sizeof(mine_))});
+        launch_ = api::begin(talk_, {bytes_call(CallKind::kAllGather, &mine_, all_.data(), sizeof(mine_))});
         return {};
       case 1:
         place_ = place_in_split(all_, parent_->rank);
         if (mine_.color != NCCL_SPLIT_NOCOLOR && place_.first == parent_->rank) slip_ = make_slip();
-        launch_ = api::begin(parent_, {bytes_call(CallKind::kAllGather, &slip_, slips_.data(), sizeof(slip_))});
+        launch_ = api::begin(talk_, {bytes_call(CallKind::kAllGather, &slip_, slips_.data(), sizeof(slip_))});
         return {};
       default:
         UniqueId id;
@@ -79,10 +136,26 @@ class SplitJob final : public MakingJob {
         return begin_join(member_, id, place_.rank, place_.size);
     }
   }
-  Outcome finish(int phase) override { return phase < 2 ? api::finish(launch_) : finish_join(member_); }
+  Outcome finish(int phase) override {
+    switch (phase - first_phase()) {
+      case -2:
+        return reunion_->hear();
+      case -1:
+        return finish_join(talk_);
+      case 0:
+      case 1:
+        return api::finish(launch_);
+      default:
+        return finish_join(member_);
+    }
+  }
 
  private:
+  int first_phase() const { return reunion_ == nullptr ? 0 : 2; }  // of the split itself
+
   const MemberPtr parent_;
+  std::unique_ptr<Reunion> reunion_;  // none: the parent works
+  MemberPtr talk_ = parent_;          // where colours and ids are told
   const ColorKey mine_;
   std::vector<ColorKey> all_;
   Place place_;
@@ -91,45 +164,29 @@ class SplitJob final : public MakingJob {
   std::shared_ptr<Launch> launch_;
 };
 
-// Those who go may be gone already, so only those who stay talk to each other: the first of them sends the id to the rest.
+// Those who go may be gone already, so only those who stay take part.
 class ShrinkJob final : public MakingJob {
  public:
-  ShrinkJob(MemberPtr parent, std::vector<std::uint32_t> stay, ncclComm_t* out, MemberConfig config)
-      : MakingJob(out, std::move(config)), parent_(std::move(parent)), stay_(std::move(stay)) {}
+  ShrinkJob(MemberPtr parent, std::vector<std::uint32_t> stay, ncclComm_t* out, MemberConfig config, bool abort_parent)
+      : MakingJob(out, std::move(config)),
+        parent_(std::move(parent)),
+        reunion_(parent_, std::move(stay)),
+        abort_parent_(abort_parent) {}
 
   int phases() const override { return 2; }
   std::vector<MemberPtr> members() const override { return {member_, parent_}; }
 
   Outcome begin(int phase) override {
-    const auto mine = std::find(stay_.begin(), stay_.end(), parent_->rank);
-    const auto size = static_cast<std::uint32_t>(stay_.size());
-    if (phase == 1) {
-      UniqueId id;
-      if (auto bad = read_slip(slip_, stay_.front(), id); !bad.ok()) return bad;
-      return begin_join(member_, id, static_cast<std::uint32_t>(mine - stay_.begin()), size);
-    }
-    std::vector<Call> calls;
-    if (mine == stay_.begin()) {
-      slip_ = make_slip();
-      for (const std::uint32_t to : std::span(stay_).subspan(1)) {
-        calls.push_back(bytes_call(CallKind::kSend, &slip_, nullptr, sizeof(slip_), to));
-      }
-    } else {
-      calls.push_back(bytes_call(CallKind::kRecv, nullptr, &slip_, sizeof(slip_), stay_.front()));
-    }
-    if (!calls.empty()) launch_ = api::begin(parent_, std::move(calls));
-    return {};
+    if (phase == 1) return reunion_.join(member_);
+    if (abort_parent_) parent_->abort(fmt::format("rank {} shrinks the communicator", parent_->rank));
+    return reunion_.invite();
   }
-  Outcome finish(int phase) override {
-    if (phase == 1) return finish_join(member_);
-    return launch_ == nullptr ? Outcome{} : api::finish(launch_);
-  }
+  Outcome finish(int phase) override { return phase == 1 ? finish_join(member_) : reunion_.hear(); }
 
  private:
   const MemberPtr parent_;
-  const std::vector<std::uint32_t> stay_;
-  IdSlip slip_;
-  std::shared_ptr<Launch> launch_;
+  Reunion reunion_;
+  const bool abort_parent_;
 };
 
 // What a child takes over: everything without a config, the policy with one.
@@ -148,7 +205,7 @@ Outcome add_split(ncclComm_t comm, int color, int key, ncclComm_t* out, const nc
   MemberPtr parent;
   MemberConfig child;
   if (auto bad = check_comm(kName, comm, parent); !bad.ok()) return bad;
-  if (auto bad = parent->ready(kName); !bad.ok()) return bad;
+  if (auto bad = parent->ready(kName, MayHave::kBeenRevoked); !bad.ok()) return bad;
   if (color < 0 && color != NCCL_SPLIT_NOCOLOR) {
     return invalid_argument(fmt::format("ncclCommSplit: colour {} is negative", color));
   }
@@ -162,21 +219,18 @@ Outcome add_shrink(ncclComm_t comm, std::span<const int> exclude, ncclComm_t* ou
   constexpr const char* kName = "ncclCommShrink";
   if (out == nullptr) return invalid_argument("ncclCommShrink: newcomm is null");
   *out = nullptr;
-  if (flags == NCCL_SHRINK_ABORT) {
-    return invalid_usage(
-        "ncclCommShrink: NCCL_SHRINK_ABORT is not possible yet, because the ranks of a failed communicator can not "
-        "talk to "
-        "each other; make a new one from a new id");
+  if (flags != NCCL_SHRINK_DEFAULT && flags != NCCL_SHRINK_ABORT) {
+    return invalid_argument(fmt::format("ncclCommShrink: there is no flag {}", flags));
   }
-  if (flags != NCCL_SHRINK_DEFAULT) return invalid_argument(fmt::format("ncclCommShrink: there is no flag {}", flags));
+  const bool abort_parent = flags == NCCL_SHRINK_ABORT;
   MemberPtr parent;
   MemberConfig child;
   std::vector<std::uint32_t> stay;
   if (auto bad = check_comm(kName, comm, parent); !bad.ok()) return bad;
-  if (auto bad = parent->ready(kName); !bad.ok()) return bad;
+  if (auto bad = parent->ready(kName, abort_parent ? MayHave::kFailed : MayHave::kBeenRevoked); !bad.ok()) return bad;
   if (auto bad = ranks_that_stay(exclude, parent->rank, parent->size, stay); !bad.ok()) return bad;
   if (auto bad = child_config(kName, *parent, config, child); !bad.ok()) return bad;
-  add_job(std::make_unique<ShrinkJob>(std::move(parent), std::move(stay), out, std::move(child)));
+  add_job(std::make_unique<ShrinkJob>(std::move(parent), std::move(stay), out, std::move(child), abort_parent));
   return {};
 }
 

@@ -12,6 +12,7 @@ namespace r2ccl {
 namespace {
 
 constexpr Duration kRefusedMax = 5s;  // the root refuses us: given up
+constexpr std::string_view kInvitationLabel = "r2ccl invitation";
 
 }  // namespace
 
@@ -93,6 +94,21 @@ void Communicator::Impl::on_letter(std::uint32_t from, ByteView bytes) {
 
 void Communicator::Impl::log(LogLevel level, const std::string& line) {
   if (env.log.enabled(level)) env.log.write(level, line);
+}
+
+Result<std::unique_ptr<Invitation>> Communicator::Impl::invite(const std::vector<std::uint32_t>& stay,
+                                                               std::optional<UniqueId> id) {
+  if (!open) return fail(Fault::kMisuse, kNotSetUp);
+  Bytes name;
+  Writer out(name);
+  out.put(std::as_bytes(std::span(kInvitationLabel)));
+  out.put(invitations[stay]++);
+  for (const std::uint32_t one : stay) out.put(one);
+  const Proof proof = keyed_proof(secret, name);
+  std::vector<ProcessInfo> guests;
+  for (const std::uint32_t one : stay) guests.push_back(mailbox.members().at(one));
+  const GroupId group{Reader(proof).get<std::uint64_t>()};
+  return std::make_unique<Invitation>(engine, group, std::move(guests), std::move(id));
 }
 
 void Communicator::Impl::count_done() {
@@ -192,6 +208,13 @@ void Communicator::finish() {
 }
 void Communicator::abort(const std::string& why) {
   impl_->give_up({Fault::kAborted, why});
+}
+Result<double> Communicator::estimate(const std::vector<Call>& calls) {
+  return impl_->estimate(calls);
+}
+Result<std::unique_ptr<Invitation>> Communicator::invite(const std::vector<std::uint32_t>& stay,
+                                                         std::optional<UniqueId> id) {
+  return impl_->invite(stay, std::move(id));
 }
 bool Communicator::may_hurry() const {
   return impl_->board != nullptr;

@@ -24,6 +24,7 @@
 #include "base/result.h"
 #include "comm/call.h"
 #include "comm/health_map.h"
+#include "comm/invitation.h"
 #include "control/unique_id.h"
 #include "device/device.h"
 #include "env/env.h"
@@ -80,6 +81,12 @@ class Communicator final : public EngineTask {
   void finish();
   // Ends it here and at every rank; when it returns nothing touches user memory.
   void abort(const std::string& why);
+  // How long these calls would take with nothing else to do, in seconds, by the cost model: sends and receives side by side, collectives
+  // one after another.
+  Result<double> estimate(const std::vector<Call>& calls);
+  // For the id of another communicator, of the ranks `stay` of this one, whatever became of this one: the first has it. The n-th invitation
+  // of the same ranks is the same one at all of them.
+  Result<std::unique_ptr<Invitation>> invite(const std::vector<std::uint32_t>& stay, std::optional<UniqueId> id);
 
   // For a caller that waits: goes on with what was submitted while only memory is waited for, without a turn of the engine. Between two
   // looks it calls `relax` with how many there were in a row, which says whether to go on. Returns when it can not go on like this, when

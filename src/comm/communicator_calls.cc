@@ -103,6 +103,29 @@ Result<std::shared_ptr<const RankPlan>> Communicator::Impl::plan_for(const Call&
   return plans.plan_for(call);
 }
 
+Result<double> Communicator::Impl::estimate(const std::vector<Call>& calls) {
+  if (const Status usable = takes_calls(); !usable) return std::unexpected(usable.error());
+  const Cluster cluster = cluster_of(placement, agreement->map(), config.fabric, config.costs);
+  double collectives_s = 0;
+  double sent = 0;
+  double received = 0;
+  for (const Call& call : calls) {
+    const double bytes = static_cast<double>(call.count) * static_cast<double>(size_of(call.type));
+    if (is_point_to_point(call.kind)) {
+      (call.kind == CallKind::kSend ? sent : received) += bytes;
+    } else if (is_planned(call)) {
+      const auto plan = plan_for(call);
+      if (!plan) return std::unexpected(plan.error());
+      collectives_s += (*plan)->predicted_s;
+    } else {
+      collectives_s += static_cast<double>(vector_bytes(call, size)) / cluster.intra_rate;
+    }
+  }
+  const double way = board ? cluster.intra_rate : cluster.server_rate(rank / placement.gpus);
+  const double points_s = sent + received > 0 ? cluster.alpha_s + std::max(sent, received) / way : 0;
+  return collectives_s + points_s;
+}
+
 void Communicator::Impl::begin_counting(const RankPlan* plan) {
   if (!config.on_progress) return;
   moved_so_far = 0;

@@ -49,6 +49,7 @@ struct Communicator::Impl {
         config(configuration),
         mode(mode_of(configuration.mode).value_or(Mode::kAuto)),
         key(engine_ref.join(id, my_rank, rank_count)),
+        secret(id.secret),
         mailbox(engine_ref, GroupId{key.value}, id.secret, my_rank),
         plans(mode, configuration.algorithm, my_rank) {}
 
@@ -62,6 +63,7 @@ struct Communicator::Impl {
   void post_all(const Bytes& bytes);
   void on_letter(std::uint32_t from, ByteView bytes);
   void log(LogLevel level, const std::string& line);
+  Result<std::unique_ptr<Invitation>> invite(const std::vector<std::uint32_t>& stay, std::optional<UniqueId> id);
   void count_done();
   void step_finishing();
   // The others let go first: rank 0 has to know that its last letter was read. They say so on their sessions and, where it is here, at
@@ -82,6 +84,7 @@ struct Communicator::Impl {
   bool begin(const Call& call);
   bool is_planned(const Call& call) const { return size > 1 && call.count > 0 && !board; }
   Result<std::shared_ptr<const RankPlan>> plan_for(const Call& call);
+  Result<double> estimate(const std::vector<Call>& calls);
   void begin_counting(const RankPlan* plan);
   void count(std::uint64_t bytes);
   bool step_running(Batch& batch);
@@ -115,6 +118,7 @@ struct Communicator::Impl {
   const CommConfig config;
   const Mode mode;
   const KeyId key;
+  const Secret secret;
   Mailbox mailbox;
   Plans plans;
   Pool pool;
@@ -149,6 +153,7 @@ struct Communicator::Impl {
   std::uint64_t to_move = 0;
   std::uint64_t number = 0;  // of the last collective begun
   PlanInUse in_use;
+  std::map<std::vector<std::uint32_t>, std::uint32_t> invitations;  // so far, by who was invited
   std::deque<Past> past;
   Instant progress{};
   Instant next_ask = kNever;

@@ -25,6 +25,7 @@ struct RankPlan {
   Frame frame;
   std::vector<Lane> lanes;
   std::uint64_t moved_bytes = 0;  // that the rank sends and receives
+  double predicted_s = 0;         // by the cost model
   bool keeps_rails = false;       // lanes stay on theirs, even where another NIC would be done first
 };
 

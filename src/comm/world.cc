@@ -59,7 +59,8 @@ struct World::Impl {
 struct Comm::Impl {
   std::shared_ptr<World::Impl> world;
   std::shared_ptr<Endpoint> endpoint;
-  std::unique_ptr<Communicator> communicator;  // touched with the engine held only
+  std::unique_ptr<Communicator> communicator;  // touched with the engine held only, and so is
+  std::unique_ptr<Invitation> invitation;
 
   Process& process() { return *endpoint->process; }
   Driver& driver() { return process().driver(); }
@@ -88,7 +89,10 @@ struct Comm::Impl {
 Comm::Comm(std::unique_ptr<Impl> impl) : impl_(std::move(impl)) {}
 
 Comm::~Comm() {
-  impl_->driver().with_engine([&](Engine&) { impl_->communicator.reset(); });
+  impl_->driver().with_engine([&](Engine&) {
+    impl_->invitation.reset();
+    impl_->communicator.reset();
+  });
 }
 
 std::uint32_t Comm::rank() const {
@@ -179,6 +183,48 @@ void Comm::abort(const std::string& why) {
   // The process may end right after this: the reason leaves first. One turn posts what the second sends.
   int looks = 0;
   impl_->driver().wait_until([&](Engine&) { return ++looks > 2; }, impl_->now() + kAbortMost);
+}
+
+Result<double> Comm::estimate(const std::vector<Call>& calls) {
+  for (const Call& call : calls) {
+    if (const Status status = validate(call, rank(), size()); !status) return std::unexpected(status.error());
+  }
+  Result<double> seconds;
+  impl_->driver().with_engine([&](Engine&) { seconds = impl_->communicator->estimate(calls); });
+  return seconds;
+}
+
+Status Comm::invite(const std::vector<std::uint32_t>& stay, std::optional<UniqueId> id) {
+  Status status;
+  impl_->driver().with_engine([&](Engine&) {
+    impl_->invitation.reset();
+    auto made = impl_->communicator->invite(stay, std::move(id));
+    if (made)
+      impl_->invitation = std::move(*made);
+    else
+      status = std::unexpected(made.error());
+  });
+  return status;
+}
+
+Result<UniqueId> Comm::invited() {
+  Result<UniqueId> id =
+      fail(Fault::kPeerDown,
+           fmt::format("The first of the ranks that stay has said nothing for {:.0f} s.", to_seconds(World::kJoinMax)));
+  const auto over = [&](Engine&) {
+    if (!impl_->invitation->over()) return false;
+    if (impl_->invitation->id())
+      id = *impl_->invitation->id();
+    else
+      id = fail(Fault::kPeerDown, impl_->invitation->failure());
+    return true;
+  };
+  impl_->driver().wait_until(over, impl_->now() + World::kJoinMax);
+  return id;
+}
+
+void Comm::end_invitation() {
+  impl_->driver().with_engine([&](Engine&) { impl_->invitation.reset(); });
 }
 
 std::vector<NicView> Comm::nics() {

@@ -11,6 +11,7 @@
 #include <cstdint>
 #include <functional>
 #include <memory>
+#include <optional>
 #include <span>
 #include <string>
 #include <vector>
@@ -52,6 +53,14 @@ class Comm final {
   PlanInUse plan_in_use();
   Status finalize();  // waits for everything submitted, at every rank
   void abort(const std::string& why);
+  // How long these calls would take by the cost model, in seconds (communicator.h).
+  Result<double> estimate(const std::vector<Call>& calls);
+
+  // The ranks `stay` of this one hear of the id of another communicator, whatever became of this one: the first says `id`, the others have
+  // none. Until end_invitation() or the next one.
+  Status invite(const std::vector<std::uint32_t>& stay, std::optional<UniqueId> id);
+  Result<UniqueId> invited();  // waits for it, at most World::kJoinMax
+  void end_invitation();
 
   // NICs of this server as this process sees them now.
   std::vector<NicView> nics();

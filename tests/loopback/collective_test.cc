@@ -51,6 +51,28 @@ TEST(Collective, RanksOfOneServerShareItsNics) {
   run_ranks(plan, [](Comm& comm, World&) { all_reduce(comm, 500'000); });
 }
 
+TEST(Collective, EstimatesFollowBytesAndCalls) {
+  run_ranks(plan_of(3), [](Comm& comm, World&) {
+    static float some[1];  // never touched
+    const auto seconds = [&](const std::vector<Call>& calls) { return comm.estimate(calls).value(); };
+    const auto sum = [](std::uint64_t count) { return Call{.input = some, .output = some, .count = count}; };
+    const auto point = [&](CallKind kind) {
+      return Call{.kind = kind, .input = some, .output = some, .count = 1 << 20, .peer = (comm.rank() + 1) % 3};
+    };
+    EXPECT_EQ(seconds({}), 0);
+    EXPECT_GT(seconds({sum(1)}), 0);
+    EXPECT_GT(seconds({sum(16 << 20)}), 2 * seconds({sum(4 << 20)}));
+    EXPECT_NEAR(seconds({sum(1000), sum(1000)}), 2 * seconds({sum(1000)}), 1e-12) << "one after another";
+    const double alone = seconds({point(CallKind::kSend)});
+    EXPECT_GT(alone, 0);
+    EXPECT_EQ(seconds({point(CallKind::kSend), point(CallKind::kRecv)}), alone) << "both ways at once";
+    EXPECT_GT(seconds({point(CallKind::kSend), point(CallKind::kSend)}), 1.5 * alone);
+    EXPECT_EQ(comm.estimate({{.kind = CallKind::kSend, .input = some, .count = 1, .peer = 3}}).error().fault,
+              Fault::kMisuse);
+    EXPECT_EQ(comm.plan_in_use().operation, 0u) << "nothing has run";
+  });
+}
+
 TEST(Collective, CompletesWhenANicDiesInsideAndReplansAfterwards) {
   std::mutex mutex;
   std::set<std::string> maps;  // of the last operations, by rank

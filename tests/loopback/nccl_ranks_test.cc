@@ -7,6 +7,7 @@
 #include <gtest/gtest.h>
 
 #include <chrono>
+#include <csignal>
 #include <cstdlib>
 #include <filesystem>
 
@@ -38,6 +39,7 @@ struct Nccl {
   R2CCL_FIND(ncclCommFinalize);
   R2CCL_FIND(ncclCommDestroy);
   R2CCL_FIND(ncclCommAbort);
+  R2CCL_FIND(ncclCommRevoke);
   R2CCL_FIND(ncclCommGetAsyncError);
   R2CCL_FIND(ncclGetLastError);
   R2CCL_FIND(ncclAllReduce);
@@ -162,6 +164,89 @@ TEST(NcclRanks, AShrunkCommunicatorSurvivesANicThatIsCut) {
                       }));
   for (std::uint32_t rank = 0; rank < job.ranks; ++rank) EXPECT_EQ(ranks.next_line(rank), "exact") << "rank " << rank;
   expect_repairs(log.text());
+}
+
+// Sums until another rank ends the communicator, or this one's process goes.
+void sum_until_the_end(const Rank& rank) {
+  try {
+    for (;;) sum_for(rank.nccl, rank.comm, 0ms);
+  } catch (const std::runtime_error&) {
+  }
+}
+
+// Whichever rank it is: rank 0 leads the agreement, and its process hosts the control network.
+TEST(NcclRanks, SurvivorsOfAKilledRankShrinkAndGoOn) {
+  for (const std::uint32_t victim : {0u, 2u}) {
+    const Job job{.ranks = 4, .settings = {"NCCL_DEBUG=VERSION"}};
+    RankProcesses ranks(
+        job.ranks, program_of(job, [victim](const Rank& rank) {
+          sum_for(rank.nccl, rank.comm, 0ms);
+          rank.tell("ready");
+          sum_until_the_end(rank);
+          ncclComm_t rest = nullptr;
+          int gone = static_cast<int>(victim);
+          rank.nccl.must(rank.nccl.ncclCommShrink(rank.comm, &gone, 1, &rest, nullptr, NCCL_SHRINK_ABORT));
+          rank.nccl.must(rank.nccl.ncclCommDestroy(rank.comm));
+          sum_for(rank.nccl, rest, 100ms);
+          end(rank.nccl, rest);
+          rank.tell("exact");
+        }));
+    for (std::uint32_t rank = 0; rank < job.ranks; ++rank) ASSERT_EQ(ranks.next_line(rank), "ready") << "rank " << rank;
+    ranks.kill(victim, SIGKILL);
+    for (std::uint32_t rank = 0; rank < job.ranks; ++rank) {
+      if (rank == victim) continue;
+      EXPECT_EQ(ranks.next_line(rank), "exact") << "rank " << rank << ", " << victim << " killed";
+    }
+  }
+}
+
+// The first of those that stay dies before it has told the others where to meet.
+TEST(NcclRanks, AShrinkWhoseFirstRankIsGoneIsTheNamedError) {
+  const Job job{.ranks = 3, .settings = {"NCCL_DEBUG=VERSION", "R2CCL_PEER_TIMEOUT=2s"}};
+  RankProcesses ranks(
+      job.ranks, program_of(job, [](const Rank& rank) {
+        sum_for(rank.nccl, rank.comm, 0ms);
+        rank.tell("ready");
+        sum_until_the_end(rank);
+        ncclComm_t rest = nullptr;
+        int gone = 0;
+        rank.nccl.must(rank.nccl.ncclCommShrink(rank.comm, &gone, 1, &rest, nullptr, NCCL_SHRINK_ABORT));
+      }));
+  for (std::uint32_t rank = 0; rank < job.ranks; ++rank) ASSERT_EQ(ranks.next_line(rank), "ready") << "rank " << rank;
+  for (const std::uint32_t victim : {1u, 0u}) ranks.kill(victim, SIGKILL);
+  const std::string error = ranks.next_line(2);
+  EXPECT_TRUE(error.starts_with(fmt::format("error: {}: Rank 1 ", int(ncclRemoteError)))) << error;
+  EXPECT_NE(error.find("is gone"), std::string::npos) << error;
+}
+
+TEST(NcclRanks, ARevokedCommunicatorIsSplitAndShrunk) {
+  const Job job{.ranks = 4, .settings = {"NCCL_DEBUG=VERSION"}};
+  RankProcesses ranks(
+      job.ranks, program_of(job, [](const Rank& rank) {
+        const int number = static_cast<int>(rank.number);
+        if (number == 0)
+          sum_for(rank.nccl, rank.comm, 0ms);
+        else
+          sum_until_the_end(rank);
+        rank.nccl.must(rank.nccl.ncclCommRevoke(rank.comm, NCCL_REVOKE_DEFAULT));
+        ncclComm_t part = nullptr;
+        for (int round = 0; round < 2; ++round) {
+          const int color = number == 3 ? NCCL_SPLIT_NOCOLOR : number % 2;
+          rank.nccl.must(rank.nccl.ncclCommSplit(rank.comm, color, -number, &part, nullptr));
+          if (part == nullptr) continue;
+          sum_for(rank.nccl, part, 10ms);
+          end(rank.nccl, part);
+        }
+        int gone = 2;
+        if (number != gone) {
+          rank.nccl.must(rank.nccl.ncclCommShrink(rank.comm, &gone, 1, &part, nullptr, NCCL_SHRINK_DEFAULT));
+          sum_for(rank.nccl, part, 10ms);
+          end(rank.nccl, part);
+        }
+        rank.nccl.must(rank.nccl.ncclCommDestroy(rank.comm));
+        rank.tell("exact");
+      }));
+  for (std::uint32_t rank = 0; rank < job.ranks; ++rank) EXPECT_EQ(ranks.next_line(rank), "exact") << "rank " << rank;
 }
 
 // Rank 1 never calls; it looks whether the communicator still works.

@@ -24,8 +24,8 @@ void must(const Status& status) {
   if (!status) throw std::runtime_error(status.error().what);
 }
 
-std::shared_ptr<Comm> join(World& world, const Slip& slip, std::uint32_t rank, std::uint32_t size) {
-  auto comm = world.join(UniqueId::unpack(slip).value(), rank, size, {}).value();
+std::shared_ptr<Comm> join(World& world, const UniqueId& id, std::uint32_t rank, std::uint32_t size) {
+  auto comm = world.join(id, rank, size, {}).value();
   must(comm->wait_joined());
   return comm;
 }
@@ -42,25 +42,16 @@ std::shared_ptr<Comm> split(Comm& parent, World& world) {
                    .output = all.data(),
                    .count = sizeof mine,
                    .type = DataType::kUint8}));
-  return join(world, all[first], kHalf - 1 - parent.rank() / 2, kHalf);
+  return join(world, UniqueId::unpack(all[first]).value(), kHalf - 1 - parent.rank() / 2, kHalf);
 }
 
 // All but rank 1, who does nothing. Null for it.
 std::shared_ptr<Comm> shrink(Comm& parent, World& world) {
   if (parent.rank() == 1) return nullptr;
-  Slip slip{};
-  std::vector<Call> calls;
-  if (parent.rank() == 0) {
-    slip = world.make_id().value().pack();
-    for (const std::uint32_t to : {2u, 3u})
-      calls.push_back(
-          {.kind = CallKind::kSend, .input = &slip, .count = sizeof slip, .type = DataType::kUint8, .peer = to});
-  } else {
-    calls.push_back(
-        {.kind = CallKind::kRecv, .output = &slip, .count = sizeof slip, .type = DataType::kUint8, .peer = 0});
-  }
-  must(parent.wait(parent.submit(std::move(calls)).value()));
-  return join(world, slip, parent.rank() == 0 ? 0 : parent.rank() - 1, kRanks - 1);
+  std::optional<UniqueId> mine;
+  if (parent.rank() == 0) mine = world.make_id().value();
+  must(parent.invite({0, 2, 3}, mine));
+  return join(world, parent.invited().value(), parent.rank() == 0 ? 0 : parent.rank() - 1, kRanks - 1);
 }
 
 struct Span {
