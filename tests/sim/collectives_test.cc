@@ -14,7 +14,7 @@ namespace {
 using Trait = std::function<bool(const Scenario&)>;
 
 struct Sum {
-  std::size_t runs = 0, collectives = 0, repairs = 0, maps = 0;
+  std::size_t runs = 0, collectives = 0, repairs = 0, maps = 0, reunions = 0;
 };
 
 // The first `count` seeds whose scenario has the trait.
@@ -30,6 +30,7 @@ Sum run_seeds(std::size_t count, const Trait& trait) {
     sum.collectives += report.collectives;
     sum.repairs += report.repairs;
     sum.maps += report.maps;
+    sum.reunions += report.reunions;
   }
   return sum;
 }
@@ -41,12 +42,14 @@ TEST(Collectives, AreExactUnderEverySeed) {
   EXPECT_GT(sum.maps, 50u) << "plans must have changed under way";
 }
 
-TEST(Collectives, EveryRankHearsOfADeath) {
-  run_seeds(60, [](const Scenario& scenario) { return scenario.plan.lethal(); });
+TEST(Collectives, EveryRankHearsOfADeathAndSurvivorsMeetAgain) {
+  const Sum sum = run_seeds(60, [](const Scenario& scenario) { return scenario.plan.lethal(); });
+  EXPECT_GT(sum.reunions, 10u);
 }
 
-TEST(Collectives, AbortEndsItEverywhere) {
-  run_seeds(60, [](const Scenario& scenario) { return scenario.aborts(0); });
+TEST(Collectives, AbortEndsItEverywhereAndAllCanMeetAgain) {
+  const Sum sum = run_seeds(60, [](const Scenario& scenario) { return scenario.aborts(0); });
+  EXPECT_GT(sum.reunions, 30u);
 }
 
 TEST(Collectives, MapsGetRightAfterFaults) {

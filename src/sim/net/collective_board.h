@@ -7,6 +7,7 @@
 
 #include <map>
 #include <optional>
+#include <set>
 #include <string>
 #include <tuple>
 #include <vector>
@@ -32,6 +33,13 @@ class CollectiveBoard final {
   void on_begun(std::size_t communicator, std::uint32_t rank, const PlanInUse& plan, const HealthMap& map);
   // Empty: it says what is. `ids`: of processes.
   std::string wrong_about(std::size_t communicator, const HealthMap& map, const std::vector<ProcessId>& ids);
+  // Who meets again after a failure, and where.
+  void on_failed(std::size_t communicator, std::uint32_t rank) { reunions_[communicator].failed.insert(rank); }
+  bool all_failed(std::size_t communicator, const std::vector<std::uint32_t>& ranks) const;
+  bool on_invited(std::size_t communicator, const UniqueId& id);  // false: the others heard of another one
+  std::size_t invited(std::size_t communicator) const { return reunions_[communicator].invited; }
+  std::size_t reunions() const;  // of more than one rank
+
   void count_collective() { ++collectives_; }
   std::size_t collectives() const { return collectives_; }
   std::size_t maps() const;  // that collectives used, beyond the first of each communicator
@@ -46,6 +54,11 @@ class CollectiveBoard final {
     HealthMap map;
     std::uint32_t rank;
   };
+  struct Reunion {
+    std::set<std::uint32_t> failed;
+    std::size_t invited = 0;
+    std::optional<UniqueId> id;
+  };
   using Key = std::tuple<std::size_t, std::size_t, std::size_t>;
 
   Known& known(const Key& key);
@@ -57,6 +70,7 @@ class CollectiveBoard final {
   Network& network_;
   Referee& referee_;
   std::vector<std::optional<UniqueId>> ids_;
+  std::vector<Reunion> reunions_;  // by communicator
   std::map<Key, Known> known_;
   std::map<std::pair<std::size_t, std::uint64_t>, Used> used_;  // by communicator and operation
   std::size_t collectives_ = 0;

@@ -11,6 +11,7 @@ namespace r2ccl::sim {
 namespace {
 
 constexpr Duration kIdPoll = 1ms;
+constexpr Duration kReunionPoll = 20ms;
 const CpuDevice kDevice;
 
 }  // namespace
@@ -43,7 +44,14 @@ Turn CommMember::step(Engine& engine, Env env, Instant start, Instant now) {
     board_.on_begun(index_, rank_, plan, *communicator_->health_map());
   }
   turn.moved |= take_done(start, now);
-  if (state() == CommState::kFailed && !std::exchange(error_seen_, true)) check_error(communicator_->error());
+  if (state() == CommState::kFailed && !std::exchange(error_seen_, true)) {
+    check_error(communicator_->error());
+    board_.on_failed(index_, rank_);
+  }
+  if (state() == CommState::kFailed && !met_again_) {
+    if (meets_again()) turn.moved |= meet_again(engine);
+    turn.merge({false, now + kReunionPoll});
+  }
   if (start != kNever && state() == CommState::kReady) turn.moved |= submit_due(start, now, turn);
   if (state() == CommState::kReady && all_done() && planned().finish) {
     communicator_->finish();
@@ -236,16 +244,57 @@ bool CommMember::names_the_dead(const std::string& what) const {
   if (what.find("has ended the communicator") != std::string::npos) return true;
   for (const PlannedFault& fault : scenario_.plan.faults) {
     if (fault.kind == FaultKind::kPartition) return true;
-    if (fault.kind != FaultKind::kProcessDeath && fault.kind != FaultKind::kServerDeath) continue;
-    for (std::uint32_t rank = 0; rank < planned().size(); ++rank) {
-      const std::size_t process = planned().process[rank];
-      const bool died = scenario_.server_of(process) == fault.nic.server &&
-                        (fault.kind == FaultKind::kServerDeath ||
-                         process == std::size_t{scenario_.first_process(fault.nic.server)} + fault.local);
-      if (died && what.find(fmt::format("rank {} (", rank)) != std::string::npos) return true;
-    }
+  }
+  for (std::uint32_t rank = 0; rank < planned().size(); ++rank) {
+    if (dies(rank) && what.find(fmt::format("rank {} (", rank)) != std::string::npos) return true;
   }
   return false;
+}
+
+// Or has died.
+bool CommMember::dies(std::uint32_t rank) const {
+  const std::size_t process = planned().process[rank];
+  return std::ranges::any_of(scenario_.plan.faults, [&](const PlannedFault& fault) {
+    const std::size_t local = std::size_t{scenario_.first_process(fault.nic.server)} + fault.local;
+    return scenario_.server_of(process) == fault.nic.server &&
+           (fault.kind == FaultKind::kServerDeath || (fault.kind == FaultKind::kProcessDeath && process == local));
+  });
+}
+
+std::vector<std::uint32_t> CommMember::survivors() const {
+  std::vector<std::uint32_t> alive;
+  for (std::uint32_t rank = 0; rank < planned().size(); ++rank)
+    if (!dies(rank)) alive.push_back(rank);
+  return alive;
+}
+
+// Some may have finished before the others failed; these then have nobody to meet. Communicators made under way may never have known their
+// members.
+bool CommMember::meets_again() const {
+  const bool apart = std::ranges::any_of(scenario_.plan.faults,
+                                         [](const PlannedFault& fault) { return fault.kind == FaultKind::kPartition; });
+  return !apart && planned().create_at == Duration{} && !dies(rank_) && board_.all_failed(index_, survivors());
+}
+
+bool CommMember::meet_again(Engine& engine) {
+  const std::vector<std::uint32_t> alive = survivors();
+  if (!invitation_) {
+    std::optional<UniqueId> id;
+    if (rank_ == alive.front()) id = engine.host(0).value();
+    auto made = communicator_->invite(alive, std::move(id));
+    if (!made) complain("invite: " + made.error().what);
+    met_again_ = !made;
+    if (made) invitation_ = std::move(*made);
+    return true;
+  }
+  if (!invitation_->over()) return false;
+  met_again_ = true;
+  if (!invitation_->id()) {
+    complain("did not hear where to meet again: " + invitation_->failure());
+  } else if (!board_.on_invited(index_, *invitation_->id())) {
+    complain("heard of another id than the others");
+  }
+  return true;
 }
 
 void CommMember::abort() {
@@ -257,12 +306,15 @@ void CommMember::abort() {
 }
 
 void CommMember::destroy() {
+  invitation_.reset();
   communicator_.reset();
   destroyed_ = true;
 }
 
 bool CommMember::over() const {
   if (!communicator_) return false;
+  // Whoever has met the others again stays until they all have: the first has to answer them.
+  if (state() == CommState::kFailed && meets_again() && board_.invited(index_) < survivors().size()) return false;
   if (state() == CommState::kFailed || state() == CommState::kFinished) return pending_.empty();
   const bool must_fail = scenario_.plan.lethal() || scenario_.aborts(static_cast<std::uint8_t>(index_));
   return all_done() && !planned().finish && !must_fail;
@@ -270,6 +322,10 @@ bool CommMember::over() const {
 
 std::string CommMember::unfinished() const {
   if (!communicator_) return "was never made";
+  if (state() == CommState::kFailed && meets_again())
+    return fmt::format(
+        "communicator {} rank {} {}", index_, rank_,
+        met_again_ ? "waits for ranks that have not heard where to meet again" : "has not heard where to meet again");
   return fmt::format(
       "communicator {} rank {} is in state {} with {} batches open and {} to come; it waits for ranks {}", index_,
       rank_, static_cast<int>(state()), pending_.size(), batches_ - next_,

@@ -7,6 +7,7 @@
 //                 later spreads wrong elements
 //   tickets       end in the order of submission, all of them, without fault unless the plan kills, cuts off or aborts
 //   errors        name a rank; after a death the dead one, unless all that came through is who passed it on
+//   reunion       once it has failed at all ranks that live, these hear of another id from the first of them
 //
 // Ownership  Borrows engine and board; lives in a SimProcess, which destroys it before its engine.
 
@@ -65,6 +66,11 @@ class CommMember final {
   Instant healed_from(Instant start) const;
   void check_error(const Error& error);
   bool names_the_dead(const std::string& what) const;
+  bool dies(std::uint32_t rank) const;
+  std::vector<std::uint32_t> survivors() const;
+  // This rank is one of those who meet again; false where a partition keeps them apart.
+  bool meets_again() const;
+  bool meet_again(Engine& engine);
   bool all_done() const { return next_ >= batches_ && pending_.empty(); }
   void complain(const std::string& what);
 
@@ -79,7 +85,9 @@ class CommMember final {
   std::deque<Submitted> pending_;
   std::vector<std::unique_ptr<UserMemory>> used_;
   std::unique_ptr<Communicator> communicator_;  // goes before the memory it may use
-  std::uint64_t operation_ = 0;                 // begun last
+  std::unique_ptr<Invitation> invitation_;
+  bool met_again_ = false;
+  std::uint64_t operation_ = 0;  // begun last
   bool error_seen_ = false;
   bool aborted_ = false;  // here
   bool destroyed_ = false;

@@ -231,6 +231,7 @@ RunReport Run::run() {
   }
   report.collectives = board_.collectives();
   report.maps = board_.maps();
+  report.reunions = board_.reunions();
   report.simulated = world_.now() - start_;
   return report;
 }

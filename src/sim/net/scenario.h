@@ -87,6 +87,7 @@ struct RunReport {
   std::uint64_t replayed_bytes = 0, hedged_bytes = 0, resent_bytes = 0;
   std::size_t collectives = 0;  // that ended right, counted at rank 0
   std::size_t maps = 0;         // of NICs' health that collectives were planned by, beyond each communicator's first
+  std::size_t reunions = 0;     // of ranks whose communicator failed
   Duration simulated{};
 };
 inline constexpr std::size_t kViolationsMax = 20;
