@@ -107,7 +107,11 @@ class SplitJob final : public MakingJob {
     talk_ = std::make_shared<Member>(parent_->config);
   }
   ~SplitJob() override {
-    if (reunion_ != nullptr && talk_->has_identity()) in_background([talk = talk_] { say_farewell(talk); });
+    if (reunion_ == nullptr) return;
+    if (all_told_)
+      in_background([talk = talk_] { say_farewell(talk); });
+    else
+      talk_->abort("the split that it was made for has failed");
   }
 
   int phases() const override { return first_phase() + (mine_.color == NCCL_SPLIT_NOCOLOR ? 2 : 3); }
@@ -143,8 +147,12 @@ class SplitJob final : public MakingJob {
       case -1:
         return finish_join(talk_);
       case 0:
-      case 1:
         return api::finish(launch_);
+      case 1: {
+        Outcome told = api::finish(launch_);
+        all_told_ = told.ok();
+        return told;
+      }
       default:
         return finish_join(member_);
     }
@@ -156,6 +164,7 @@ class SplitJob final : public MakingJob {
   const MemberPtr parent_;
   std::unique_ptr<Reunion> reunion_;  // none: the parent works
   MemberPtr talk_ = parent_;          // where colours and ids are told
+  bool all_told_ = false;
   const ColorKey mine_;
   std::vector<ColorKey> all_;
   Place place_;
