@@ -15,7 +15,7 @@ demo:  ## install what is missing, build, and watch AllReduce survive NIC failur
 test:  ## install what is missing, build, run all tests that fit this machine (10 to 13 minutes on two cores)
 	@scripts/test
 
-check:  ## sanitizers, clang-tidy, a minute per fuzzer (about 50 minutes more)
+check:  ## sanitizers, clang-tidy, a minute per fuzzer (35 to 50 minutes more)
 	@scripts/check
 
 format:  ## format all C++ files
