@@ -20,6 +20,12 @@ namespace r2ccl::api {
 
 namespace {
 
+Result<UniqueId> open_root() {
+  const auto in = world();
+  if (!in) return std::unexpected(in.error());
+  return (*in)->make_id();
+}
+
 // An id on its way to those who wait for it; made = 0: it could not be made, so that nobody waits for one in vain.
 struct IdSlip {
   std::uint8_t made = 0;
@@ -29,9 +35,7 @@ static_assert(sizeof(IdSlip) == 1 + UniqueId::kWireSize);
 
 IdSlip make_slip() {
   IdSlip slip;
-  const auto in = world();
-  if (!in) return slip;
-  const auto id = (*in)->make_id();
+  const auto id = open_root();
   if (!id) return slip;
   slip.made = 1;
   slip.id = id->pack();
@@ -45,8 +49,8 @@ Outcome read_slip(const IdSlip& slip, std::uint32_t from, UniqueId& id) {
   return {};
 }
 
-Call bytes_call(CallKind kind, const void* input, void* output, std::uint64_t bytes, std::uint32_t peer = 0) {
-  return {kind, input, output, bytes, DataType::kUint8, {}, peer};
+Call gather_bytes(const void* input, void* output, std::uint64_t bytes) {
+  return {CallKind::kAllGather, input, output, bytes, DataType::kUint8, {}, 0};
 }
 
 // Everybody who stays meets again under an id that the first of them makes. No call of the parent's is needed for it, so it may have failed.
@@ -62,9 +66,7 @@ class Reunion final {
   Outcome invite() {
     std::optional<UniqueId> id;
     if (stay_.front() == parent_->rank) {
-      const auto in = world();
-      if (!in) return to_outcome(in.error());
-      auto made = (*in)->make_id();
+      auto made = open_root();
       if (!made) return to_outcome(made.error());
       id = std::move(*made);
     }
@@ -127,12 +129,12 @@ class SplitJob final : public MakingJob {
       case -1:
         return reunion_->join(talk_);
       case 0:
-        launch_ = api::begin(talk_, {bytes_call(CallKind::kAllGather, &mine_, all_.data(), sizeof(mine_))});
+        launch_ = api::begin(talk_, {gather_bytes(&mine_, all_.data(), sizeof(mine_))});
         return {};
       case 1:
         place_ = place_in_split(all_, parent_->rank);
         if (mine_.color != NCCL_SPLIT_NOCOLOR && place_.first == parent_->rank) slip_ = make_slip();
-        launch_ = api::begin(talk_, {bytes_call(CallKind::kAllGather, &slip_, slips_.data(), sizeof(slip_))});
+        launch_ = api::begin(talk_, {gather_bytes(&slip_, slips_.data(), sizeof(slip_))});
         return {};
       default:
         UniqueId id;
