@@ -20,9 +20,16 @@ std::optional<std::uint16_t> parse_port(std::string_view text) {
 }
 
 std::optional<Address> parse_ip(std::string_view text) {
-  const std::string zero_ended(text);
+  const auto percent = text.find('%');
+  const std::string zero_ended(text.substr(0, percent));
   Address address;
-  if (inet_pton(AF_INET6, zero_ended.c_str(), address.ip.data()) == 1) return address;
+  if (inet_pton(AF_INET6, zero_ended.c_str(), address.ip.data()) == 1) {
+    if (percent == std::string_view::npos) return address;
+    const std::string_view zone = text.substr(percent + 1);
+    if (zone.empty() || zone.size() > Address::kZoneMax || !address.is_link_local()) return std::nullopt;
+    return address.in_zone(zone);
+  }
+  if (percent != std::string_view::npos) return std::nullopt;
   std::array<std::uint8_t, 4> v4{};
   if (inet_pton(AF_INET, zero_ended.c_str(), v4.data()) == 1) return Address::v4(v4[0], v4[1], v4[2], v4[3]);
   return std::nullopt;
@@ -61,6 +68,21 @@ bool Address::is_loopback() const {
                  : ip[15] == 1 && std::all_of(ip.begin(), ip.end() - 1, [](auto byte) { return byte == 0; });
 }
 
+bool Address::is_link_local() const {
+  return ip[0] == 0xfe && (ip[1] & 0xc0) == 0x80;
+}
+
+bool Address::is_unspecified() const {
+  return std::all_of(ip.begin() + (is_v4() ? kV4Prefix.size() : 0), ip.end(), [](auto byte) { return byte == 0; });
+}
+
+Address Address::in_zone(std::string_view name) const {
+  Address address = *this;
+  address.zone = {};
+  std::ranges::copy(name.substr(0, kZoneMax), address.zone.begin());
+  return address;
+}
+
 Address Address::v4(std::uint8_t a, std::uint8_t b, std::uint8_t c, std::uint8_t d, std::uint16_t port) {
   Address address;
   std::ranges::copy(kV4Prefix, address.ip.begin());
@@ -74,8 +96,8 @@ Address Address::v4(std::uint8_t a, std::uint8_t b, std::uint8_t c, std::uint8_t
 
 Result<Address> Address::parse(std::string_view text) {
   const auto malformed = [&] {
-    return fail(Fault::kMisuse, fmt::format("'{}' is no address; write 10.0.0.1, 10.0.0.1:5000, fe80::1 or "
-                                            "[fe80::1]:5000",
+    return fail(Fault::kMisuse, fmt::format("'{}' is no address; write 10.0.0.1, 10.0.0.1:5000, 2001:db8::1, "
+                                            "fe80::1%eth0 or [2001:db8::1]:5000",
                                             text));
   };
   const auto parts = split(text);
@@ -109,9 +131,11 @@ std::string to_text(const Address& address) {
     const std::string text = fmt::format("{}.{}.{}.{}", ip[12], ip[13], ip[14], ip[15]);
     return address.port == 0 ? text : fmt::format("{}:{}", text, address.port);
   }
-  std::array<char, INET6_ADDRSTRLEN> text{};
-  inet_ntop(AF_INET6, address.ip.data(), text.data(), text.size());
-  return address.port == 0 ? std::string(text.data()) : fmt::format("[{}]:{}", text.data(), address.port);
+  std::array<char, INET6_ADDRSTRLEN> digits{};
+  inet_ntop(AF_INET6, address.ip.data(), digits.data(), digits.size());
+  std::string text = digits.data();
+  if (address.zone.front() != 0) text += fmt::format("%{}", address.zone.data());
+  return address.port == 0 ? text : fmt::format("[{}]:{}", text, address.port);
 }
 
 }  // namespace r2ccl

@@ -21,7 +21,8 @@ TEST(Id, PathsPackAndPrint) {
 }
 
 TEST(Address, TextRoundTrips) {
-  for (const char* text : {"10.0.0.1", "127.0.0.5:5000", "::1", "fe80::1", "[fe80::1]:5000", "0.0.0.0"}) {
+  for (const char* text : {"10.0.0.1", "127.0.0.5:5000", "::1", "fe80::1", "[fe80::1]:5000", "fe80::1%eth0",
+                           "[fe80::1%eth0]:5000", "fe80::1%2", "0.0.0.0"}) {
     const auto address = Address::parse(text);
     ASSERT_TRUE(address.has_value()) << text;
     EXPECT_EQ(to_text(*address), text);
@@ -39,9 +40,26 @@ TEST(Address, LoopbackIsTheWholeNetOfVersionFourAndOneOfSix) {
     EXPECT_FALSE(Address::parse(outside)->is_loopback()) << outside;
 }
 
+TEST(Address, AZoneIsOfLinkLocalAddressesAndStaysAtHome) {
+  const Address address = Address::parse("[fe80::1%eth0]:5000").value();
+  EXPECT_STREQ(address.zone.data(), "eth0");
+  EXPECT_NE(address, Address::parse("[fe80::1%eth1]:5000").value());
+  Bytes bytes;
+  Writer out(bytes);
+  address.write(out);
+  Reader in(bytes);
+  EXPECT_EQ(to_text(Address::read(in)), "[fe80::1]:5000");
+  EXPECT_TRUE(Address::parse("febf::1")->is_link_local());
+  EXPECT_FALSE(Address::parse("fec0::1")->is_link_local());
+  EXPECT_TRUE(Address::parse("::")->is_unspecified());
+  EXPECT_TRUE(Address::parse("0.0.0.0")->is_unspecified());
+  EXPECT_FALSE(Address::parse("0.0.0.1")->is_unspecified());
+}
+
 TEST(Address, MalformedTextGetsASentence) {
   for (const char* text : {"", "10.0.0", "10.0.0.1:", "10.0.0.1:65536", "10.0.0.1:x", "10.0.0.256", "[::1", "[::1]5",
-                           "[10.0.0.1]:5", "host", "::1:::", "1.2.3.4:-1", "[]:1"}) {
+                           "[10.0.0.1]:5", "host", "::1:::", "1.2.3.4:-1", "[]:1", "fe80::1%", "10.0.0.1%eth0",
+                           "2001:db8::1%eth0", "fe80::1%a-name-of-16-byt"}) {
     const auto address = Address::parse(text);
     ASSERT_FALSE(address.has_value()) << text;
     EXPECT_EQ(address.error().fault, Fault::kMisuse);

@@ -10,13 +10,9 @@ namespace r2ccl {
 
 namespace {
 
-bool is_link_local(const Address& address) {
-  return !address.is_v4() && address.ip[0] == 0xfe && (address.ip[1] & 0xc0) == 0x80;
-}
-
 // IPv4 first, then routable IPv6, then link-local.
 const Address* best_address(const Interface& interface) {
-  const auto rank = [](const Address& a) { return a.is_v4() ? 0 : is_link_local(a) ? 2 : 1; };
+  const auto rank = [](const Address& a) { return a.is_v4() ? 0 : a.is_link_local() ? 2 : 1; };
   const auto best = std::ranges::min_element(interface.addresses, {}, rank);
   return best == interface.addresses.end() ? nullptr : &*best;
 }
@@ -34,8 +30,11 @@ Result<Nic> nic_with_address(const Address& address, const NicRequest& request, 
   // All of 127.0.0.0/8 is this machine's, whatever is configured; such a NIC is known by its address.
   if (address.is_v4() && address.is_loopback()) return Nic{.id = {}, .name = to_text(address), .address = address};
   for (const Interface& interface : interfaces) {
-    if (std::ranges::find(interface.addresses, address) == interface.addresses.end()) continue;
-    Nic nic = make_nic(interface, address, request.place);
+    const std::string_view zone = address.zone.data();
+    if (!zone.empty() && zone != interface.name) continue;
+    const auto own = std::ranges::find(interface.addresses, address.ip, &Address::ip);
+    if (own == interface.addresses.end()) continue;
+    Nic nic = make_nic(interface, *own, request.place);
     if (interface.loopback) nic.name = to_text(address);
     return nic;
   }
@@ -61,7 +60,8 @@ Result<std::vector<Nic>> listed_nics(const NicRequest& request, std::span<const 
     if (word.empty()) return fail(Fault::kMisuse, fmt::format("the NIC list '{}' has an empty name", request.list));
     Result<Nic> nic = named_nic(word, request, interfaces);
     if (!nic) return std::unexpected(nic.error());
-    if (std::ranges::any_of(nics, [&](const Nic& other) { return other.address == nic->address; })) {
+    if (std::ranges::any_of(
+            nics, [&](const Nic& other) { return other.address == nic->address && other.name == nic->name; })) {
       return fail(Fault::kMisuse, fmt::format("the NIC list '{}' names {} twice", request.list, nic->name));
     }
     nics.push_back(std::move(*nic));

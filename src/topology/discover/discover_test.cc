@@ -78,6 +78,12 @@ TEST(Discover, ListKeepsItsOrderAndTakesNamesAndAddresses) {
   EXPECT_EQ(names({.list = "eth1, 10.0.0.1"}), (Names{"eth1", "eth0"}));
 }
 
+TEST(Discover, ALinkLocalAddressIsThatOfItsZone) {
+  const std::string text = to_text(v6(0xfe, 0x80));
+  EXPECT_EQ(names({.list = text + "%eth1," + text + "%ib0"}), (Names{"eth1", "ib0"}));
+  EXPECT_EQ(names({.list = text + "%eth0"}), (Names{"no interface of this machine has the address " + text + "%eth0"}));
+}
+
 TEST(Discover, LoopbackAddressesAreNicsOfTheirOwn) {
   EXPECT_EQ(names({.list = "127.0.0.1,127.0.0.2,127.1.2.3"}), (Names{"127.0.0.1", "127.0.0.2", "127.1.2.3"}));
 }

@@ -19,7 +19,7 @@ namespace r2ccl {
 
 CarrierBook::CarrierBook(std::span<const Nic> nics) {
   for (const Nic& nic : nics) {
-    if (nic.address.is_loopback()) continue;
+    if (nic.address.is_loopback() || nic.address.is_unspecified()) continue;
     entries_.push_back({.nic = nic.id, .interface = nic.name, .address = nic.address});
   }
 }

@@ -1,6 +1,6 @@
 #pragma once
 // Carrier and address changes of NICs, from the kernel's routing socket. Only real interfaces are watched: a
-// NIC with a loopback address has no carrier.
+// NIC with a loopback address, or none in particular, has no carrier.
 //
 // Failure    Where the routing socket is not allowed or there is none, watching is off and status() says so in one
 // sentence;

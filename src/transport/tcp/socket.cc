@@ -9,6 +9,7 @@
 
 #include <algorithm>
 #include <cerrno>
+#include <cstdlib>
 #include <cstring>
 #include <string_view>
 #include <system_error>
@@ -34,8 +35,11 @@ int tune_congestion(int fd, std::string name) {
                                                                                                               : errno;
 }
 
-bool is_link_local(const Address& address) {
-  return address.ip[0] == 0xfe && (address.ip[1] & 0xc0) == 0x80;
+// 0 where no zone is said, or it is no interface of this server.
+std::uint32_t zone_index(const Address& address, const std::string& device) {
+  const char* const zone = address.zone.front() != 0 ? address.zone.data() : device.c_str();
+  if (const auto index = ::if_nametoindex(zone); index != 0) return index;
+  return static_cast<std::uint32_t>(std::strtoul(zone, nullptr, 10));
 }
 
 using AddressQuery = int (*)(int, sockaddr*, socklen_t*);
@@ -62,7 +66,7 @@ SocketAddress to_socket_address(const Address& address, const std::string& devic
   in.sin6_family = AF_INET6;
   in.sin6_port = htons(address.port);
   std::memcpy(&in.sin6_addr, address.ip.data(), 16);
-  if (is_link_local(address)) in.sin6_scope_id = ::if_nametoindex(device.c_str());
+  if (address.is_link_local()) in.sin6_scope_id = zone_index(address, device);
   out.length = sizeof in;
   return out;
 }
@@ -88,6 +92,15 @@ Address local_address(int fd) {
 }
 Address remote_address(int fd) {
   return query_address(fd, ::getpeername);
+}
+
+std::optional<Address> source_towards(const Address& remote) {
+  const Fd fd(::socket(remote.is_v4() ? AF_INET : AF_INET6, SOCK_DGRAM | SOCK_CLOEXEC, 0));
+  const SocketAddress raw = to_socket_address(remote, "");
+  if (!fd || ::connect(fd.get(), raw.get(), raw.length) != 0) return std::nullopt;
+  Address source = local_address(fd.get());
+  source.port = 0;
+  return source;
 }
 
 Cause cause_of(int error_number) {
@@ -116,7 +129,7 @@ int open_socket(const Nic& nic, Fd& out) {
   const int family = nic.address.is_v4() ? AF_INET : AF_INET6;
   Fd fd(::socket(family, SOCK_STREAM | SOCK_NONBLOCK | SOCK_CLOEXEC, 0));
   if (!fd) return errno;
-  if (family == AF_INET6) set_option(fd.get(), IPPROTO_IPV6, IPV6_V6ONLY, 1);
+  if (family == AF_INET6) set_option(fd.get(), IPPROTO_IPV6, IPV6_V6ONLY, nic.address.is_unspecified() ? 0 : 1);
   if (!nic.address.is_loopback() && ::if_nametoindex(nic.name.c_str()) != 0) {
     // Keeps traffic on the NIC even where two NICs share a subnet. Not everybody may do it; binding the address
     // remains.

@@ -4,6 +4,7 @@
 #include <sys/socket.h>
 
 #include <cstdint>
+#include <optional>
 #include <string>
 #include <utility>
 
@@ -36,7 +37,7 @@ struct SocketAddress {
   const sockaddr* get() const { return reinterpret_cast<const sockaddr*>(&storage); }
 };
 
-// `device` names the interface of a link-local IPv6 address; ignored otherwise.
+// `device` names the interface of a link-local IPv6 address that has no zone; ignored otherwise.
 SocketAddress to_socket_address(const Address& address, const std::string& device);
 Address from_socket_address(const sockaddr_storage& storage);
 Address local_address(int fd);
@@ -47,8 +48,13 @@ Cause cause_of(int error_number);
 // "connect to 10.0.0.1:5000: Connection refused"
 std::string describe(const std::string& what, int error_number);
 
-// The next functions return 0 or an errno.
-int open_socket(const Nic& nic, Fd& out);                 // non-blocking, close on exec, bound to the interface if real
+// The address that a connection to `remote` would come from, as routes are now; nullopt: none leads there. Sends
+// nothing.
+std::optional<Address> source_towards(const Address& remote);
+
+// The next functions return 0 or an errno. Non-blocking, close on exec, bound to the interface if real. A NIC whose
+// address is unspecified is no interface in particular; with IPv6 its socket takes IPv4, too.
+int open_socket(const Nic& nic, Fd& out);
 int bind_to(int fd, const Nic& nic, std::uint16_t port);  // to the NIC's address
 int tune_stream(int fd, const TcpConfig& config);         // options of a connection
 void tune_buffers(int fd, const TcpConfig& config);       // must precede connect() and listen()

@@ -1,6 +1,7 @@
 #include "transport/tcp/socket.h"
 
 #include <gtest/gtest.h>
+#include <net/if.h>
 #include <netinet/in.h>
 #include <netinet/tcp.h>
 
@@ -38,6 +39,19 @@ TEST(Socket, OtherCongestionControlStays) {
   EXPECT_EQ(socket.used(), "reno");
   EXPECT_TRUE(has_congestion_control("reno"));
   EXPECT_FALSE(has_congestion_control("nonsense"));
+}
+
+TEST(Socket, AZoneIsAnInterfacesNameOrNumberElseTheDevice) {
+  const auto scope = [](const char* text, const char* device) {
+    const SocketAddress raw = to_socket_address(Address::parse(text).value(), device);
+    return reinterpret_cast<const sockaddr_in6&>(raw.storage).sin6_scope_id;
+  };
+  const std::uint32_t lo = ::if_nametoindex("lo");
+  EXPECT_EQ(scope("fe80::1%lo", "eth-none"), lo);
+  EXPECT_EQ(scope("fe80::1%77", "lo"), 77u);
+  EXPECT_EQ(scope("fe80::1", "lo"), lo);
+  EXPECT_EQ(scope("fe80::1%nosuch", "lo"), 0u);
+  EXPECT_EQ(scope("2001:db8::1", "lo"), 0u);
 }
 
 }  // namespace

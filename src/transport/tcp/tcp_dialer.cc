@@ -19,6 +19,21 @@ Fd open_spare() {
   return Fd(::open("/dev/null", O_RDONLY | O_CLOEXEC));
 }
 
+// A NIC that is no interface in particular, of the family that is needed.
+Nic of_family(Nic nic, bool v4) {
+  if (nic.address.is_unspecified()) nic.address = v4 ? Address::v4(0, 0, 0, 0) : Address{};
+  return nic;
+}
+
+// 0 or an errno. `out` is bound, and does not listen yet.
+int open_listener(const Nic& nic, std::uint16_t port, const TcpConfig& config, Fd& out) {
+  if (const int error = open_socket(nic, out)) return error;
+  const int reuse = 1;
+  ::setsockopt(out.get(), SOL_SOCKET, SO_REUSEADDR, &reuse, sizeof reuse);
+  tune_buffers(out.get(), config);
+  return bind_to(out.get(), nic, port);
+}
+
 std::string from_to(const Nic& nic, const Address& remote) {
   return fmt::format("connect from NIC {} to {}", nic.name, to_text(remote));
 }
@@ -61,44 +76,46 @@ Result<Address> TcpDialer::listen(NicId id, std::uint16_t port) {
     return fail(is_shortage(error) ? Fault::kBusy : Fault::kPathDown,
                 describe(fmt::format("listen on NIC {} ({}), port {}", nic->name, to_text(nic->address), port), error));
   };
-  if (const int error = open_socket(*nic, listener->fd)) return can_not(error);
+  int error = open_listener(of_family(*nic, false), port, config_, listener->fd);
+  // Without IPv6 here, everywhere means all of IPv4.
+  const bool no_v6 = error == EAFNOSUPPORT || error == EADDRNOTAVAIL;
+  if (no_v6 && nic->address.is_unspecified()) error = open_listener(of_family(*nic, true), port, config_, listener->fd);
+  if (error != 0) return can_not(error);
   const int fd = listener->fd.get();
-  const int reuse = 1;
-  ::setsockopt(fd, SOL_SOCKET, SO_REUSEADDR, &reuse, sizeof reuse);
-  tune_buffers(fd, config_);
-  if (const int error = bind_to(fd, *nic, port)) return can_not(error);
   if (deaf_nics_[id.value]) set_drop_filter(fd, true);
   if (::listen(fd, kBacklog) != 0) return can_not(errno);
-  if (const int error = shared_.poller.add(fd, EPOLLIN | EPOLLET, *listener, listener->token)) return can_not(error);
+  error = shared_.poller.add(fd, EPOLLIN | EPOLLET, *listener, listener->token);
+  if (error != 0) return can_not(error);
   listeners_.push_back(std::move(listener));
   return local_address(fd);
 }
 
 Result<std::unique_ptr<Stream>> TcpDialer::connect(NicId id, const Address& remote) {
-  const Nic* nic = find_nic(id);
-  if (nic == nullptr) return fail(Fault::kMisuse, fmt::format("there is no NIC {} to connect from", id.value));
-  if (nic->address.is_v4() != remote.is_v4()) {
-    return fail(Fault::kMisuse, fmt::format("{}: one is IPv4, the other IPv6", from_to(*nic, remote)));
+  const Nic* const known = find_nic(id);
+  if (known == nullptr) return fail(Fault::kMisuse, fmt::format("there is no NIC {} to connect from", id.value));
+  const Nic nic = of_family(*known, remote.is_v4());
+  if (nic.address.is_v4() != remote.is_v4()) {
+    return fail(Fault::kMisuse, fmt::format("{}: one is IPv4, the other IPv6", from_to(nic, remote)));
   }
   const auto down = [&](int error) -> Result<std::unique_ptr<Stream>> {
-    if (is_shortage(error)) return fail(Fault::kBusy, describe(from_to(*nic, remote), error));
-    return std::make_unique<TcpStream>(shared_, id, cause_of(error), describe(from_to(*nic, remote), error));
+    if (is_shortage(error)) return fail(Fault::kBusy, describe(from_to(nic, remote), error));
+    return std::make_unique<TcpStream>(shared_, id, cause_of(error), describe(from_to(nic, remote), error));
   };
   Fd fd;
-  if (const int error = open_socket(*nic, fd)) return down(error);
+  if (const int error = open_socket(nic, fd)) return down(error);
   // The port is chosen at connect(), per destination: many more connections fit.
   const int late_port = 1;
   ::setsockopt(fd.get(), IPPROTO_IP, IP_BIND_ADDRESS_NO_PORT, &late_port, sizeof late_port);
-  if (const int error = bind_to(fd.get(), *nic, 0)) return down(error);
+  if (const int error = bind_to(fd.get(), nic, 0)) return down(error);
   tune_buffers(fd.get(), config_);
   if (const int error = tune_stream(fd.get(), config_)) return down(error);
   const bool deaf = deaf_nics_[id.value];
   if (deaf) set_drop_filter(fd.get(), true);
 
-  const SocketAddress raw = to_socket_address(remote, nic->name);
+  const SocketAddress raw = to_socket_address(remote, nic.name);
   if (::connect(fd.get(), raw.get(), raw.length) != 0 && errno != EINPROGRESS) {
     // The address is ours (bind() said so): this can only mean that all ports towards `remote` are taken.
-    if (errno == EADDRNOTAVAIL || errno == EAGAIN) return fail(Fault::kBusy, describe(from_to(*nic, remote), errno));
+    if (errno == EADDRNOTAVAIL || errno == EAGAIN) return fail(Fault::kBusy, describe(from_to(nic, remote), errno));
     return down(errno);
   }
   ++counters_.connects;

@@ -40,6 +40,36 @@ TEST(TcpDialer, AddressThatIsNotOursIsLocalEvidence) {
   EXPECT_EQ((*stream)->cause(), Cause::kLocal);
 }
 
+TEST(TcpDialer, ANicThatIsNoneInParticularListensEverywhereAndIsDialledByRoute) {
+  auto dialer = TcpDialer::open({{.id = {0}, .name = "(any NIC)", .address = {}}}, {});
+  ASSERT_TRUE(dialer);
+  const auto listening = (*dialer)->listen({0}, 0);
+  ASSERT_TRUE(listening) << listening.error().what;
+  for (const char* text : {"127.0.0.1", "127.44.0.9", "::1"}) {
+    Address address = Address::parse(text).value();
+    address.port = listening->port;
+    if (!source_towards(address)) continue;  // no IPv6 here
+    auto client = (*dialer)->connect({0}, address);
+    ASSERT_TRUE(client) << text;
+    std::unique_ptr<Stream> server;
+    for (int i = 0; i < 1000 && (!server || (*client)->state() == LinkState::kOpening); ++i) {
+      if (!(*dialer)->step({})) (*dialer)->wait({}, Instant{} + 5ms);
+      if (!server) server = (*dialer)->accept();
+    }
+    EXPECT_TRUE(server) << text;
+    EXPECT_EQ((*client)->state(), LinkState::kUp) << text;
+  }
+}
+
+TEST(TcpDialer, AnUnknownZoneIsNoInterface) {
+  auto dialer = TcpDialer::open({{.id = {0}, .name = "(any NIC)", .address = {}}}, {});
+  ASSERT_TRUE(dialer);
+  const auto stream = (*dialer)->connect({0}, Address::parse("[fe80::1%nosuch]:5").value());
+  ASSERT_TRUE(stream);
+  EXPECT_EQ((*stream)->state(), LinkState::kDown);
+  EXPECT_FALSE(source_towards(Address::parse("[fe80::1%nosuch]:5").value()));
+}
+
 TEST(TcpDialer, Ipv6WorksAlike) {
   Address loopback;
   loopback.ip[15] = 1;
