@@ -16,12 +16,11 @@ namespace {
 
 // Rank 0 of a communicator at a fixed place hosts it.
 Status host_if_fixed(World& in, const UniqueId& id, std::uint32_t rank) {
-  const auto where = fixed_root();
-  if (!where || rank != 0) return {};
-  const auto fixed = in.fixed_id(*where, false);
+  if (!has_fixed_root() || rank != 0) return {};
+  const auto fixed = in.fixed_id(false);
   if (!fixed) return std::unexpected(fixed.error());
-  if (fixed->secret != id.secret || fixed->root != id.root) return {};
-  const auto hosted = in.fixed_id(*where, true);
+  if (fixed->secret != id.secret) return {};
+  const auto hosted = in.fixed_id(true);
   if (!hosted) return std::unexpected(hosted.error());
   return {};
 }
@@ -126,7 +125,7 @@ ncclResult_t init(const Request& asked) {
 Result<ncclUniqueId> make_id() {
   const auto in = world();
   if (!in) return std::unexpected(in.error());
-  const auto id = fixed_root() ? (*in)->fixed_id(*fixed_root(), false) : (*in)->make_id();
+  const auto id = has_fixed_root() ? (*in)->fixed_id(false) : (*in)->make_id();
   if (!id) return std::unexpected(id.error());
   ncclUniqueId packed;
   static_assert(sizeof(packed.internal) == UniqueId::kWireSize);

@@ -229,7 +229,7 @@ std::vector<NicView> Comm::nics() {
   return {{NicId{0}, "eth0", nic_state, 1e9}};
 }
 
-World::World(const Settings& settings) : impl_(std::make_shared<Impl>(Impl{settings})) {}
+World::World(const Settings& settings, std::optional<MeetingPlace>) : impl_(std::make_shared<Impl>(Impl{settings})) {}
 World::~World() = default;
 Result<UniqueId> World::make_id() {
   const std::lock_guard lock(mutex);
@@ -238,7 +238,7 @@ Result<UniqueId> World::make_id() {
   id.root = {Address::v4(127, 0, 0, 1, 1)};
   return id;
 }
-Result<UniqueId> World::fixed_id(const Address&, bool) {
+Result<UniqueId> World::fixed_id(bool) {
   return fail(Fault::kMisuse, "not in this fake");
 }
 Result<std::shared_ptr<Comm>> World::join(const UniqueId& id, std::uint32_t rank, std::uint32_t size,

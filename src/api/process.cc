@@ -2,7 +2,12 @@
 
 #include <unistd.h>
 
+#include <optional>
+#include <span>
+#include <string>
 #include <string_view>
+
+#include "comm/launch.h"
 
 namespace r2ccl::api {
 namespace {
@@ -10,7 +15,7 @@ namespace {
 struct Process {
   Status status;
   World* world = nullptr;
-  std::optional<Address> root;
+  bool fixed_root = false;
 
   Process() {
     const auto environment = environment_of(environ);
@@ -19,18 +24,26 @@ struct Process {
       status = std::unexpected(settings.error());
       return;
     }
+    const auto place = place_of(environment);
+    if (!place) {
+      status = std::unexpected(place.error());
+      return;
+    }
+    fixed_root = place->has_value();
+    world = new World(settings_for(*settings, *place), *place);
+  }
+
+  static Result<std::optional<MeetingPlace>> place_of(std::span<const std::string_view> environment) {
     constexpr std::string_view kRoot = "NCCL_COMM_ID=";
     for (const std::string_view entry : environment) {
       if (!entry.starts_with(kRoot) || entry.size() == kRoot.size()) continue;
-      const auto address = Address::parse(entry.substr(kRoot.size()));
-      if (!address) {
-        status = fail(Fault::kMisuse, "NCCL_COMM_ID: " + address.error().what);
-        return;
-      }
-      root = *address;
-      break;
+      const auto where = parse_comm_id(std::string(entry.substr(kRoot.size())));
+      if (!where) return std::unexpected(where.error());
+      auto place = resolve(where->host, where->port);
+      if (!place) return std::unexpected(place.error());
+      return std::move(*place);
     }
-    world = new World(*settings);
+    return std::nullopt;
   }
 };
 
@@ -47,8 +60,8 @@ Result<World*> world() {
   return self.world;
 }
 
-std::optional<Address> fixed_root() {
-  return process().root;
+bool has_fixed_root() {
+  return process().fixed_root;
 }
 
 }  // namespace r2ccl::api

@@ -2,9 +2,6 @@
 // The World behind the C interface: one per operating-system process, made by the first call that needs it and kept until exit, because
 // other threads may still be inside it when exit begins.
 
-#include <optional>
-
-#include "base/address.h"
 #include "base/result.h"
 #include "comm/world.h"
 
@@ -12,7 +9,8 @@ namespace r2ccl::api {
 
 // The environment is read here, once. A bad setting fails every call, with its sentence.
 Result<World*> world();
-// NCCL_COMM_ID: where rank 0 hosts the communicators that are made from ncclGetUniqueId(). A bad address fails world().
-std::optional<Address> fixed_root();
+// Whether NCCL_COMM_ID is set: where rank 0 hosts the communicators that are made from ncclGetUniqueId(). One that is
+// no host:port, or a host that can not be looked up, fails world().
+bool has_fixed_root();
 
 }  // namespace r2ccl::api

@@ -1,6 +1,7 @@
 #include "comm/launch.h"
 
 #include <fmt/format.h>
+#include <net/if.h>
 #include <netdb.h>
 #include <netinet/in.h>
 #include <sys/socket.h>
@@ -108,30 +109,14 @@ Result<Standing> standing_of(Environment environment) {
 
 // ---- where to meet ----------------------------------------------------------------------------------------------
 
-struct MeetingPlace {
-  std::string host;
-  std::uint16_t port = 0;
-};
-
-Result<MeetingPlace> place_of_comm_id(const std::string& text) {
-  const auto bad = [&] { return fail(Fault::kMisuse, fmt::format("NCCL_COMM_ID: '{}' is not host:port", text)); };
-  const auto colon = text.rfind(':');
-  if (colon == std::string::npos || colon == 0) return bad();
-  std::string host = text.substr(0, colon);
-  if (host.front() == '[' && host.back() == ']') host = host.substr(1, host.size() - 2);
-  const auto port = number_of("NCCL_COMM_ID", text.substr(colon + 1), 65535);
-  if (!port || *port == 0 || host.empty()) return bad();
-  return MeetingPlace{host, static_cast<std::uint16_t>(*port)};
-}
-
-Result<MeetingPlace> place_of_master(const std::string& host, const std::optional<std::string>& port_text) {
+Result<HostAndPort> place_of_master(const std::string& host, const std::optional<std::string>& port_text) {
   std::uint32_t port = kMasterPort;
   if (port_text) {
     const auto number = number_of("MASTER_PORT", *port_text, 65535);
     if (!number) return std::unexpected(number.error());
     port = *number;
   }
-  return MeetingPlace{host, port_beside(static_cast<std::uint16_t>(port))};
+  return HostAndPort{host, port_beside(static_cast<std::uint16_t>(port))};
 }
 
 // "1234.0;tcp://10.0.0.1,172.17.0.1:41235": the first address.
@@ -154,37 +139,36 @@ std::string first_host(const std::string& list) {
   return list.substr(0, bracket) + list.substr(bracket + 1, end - bracket - 1);
 }
 
-Result<MeetingPlace> place_of_open_mpi(Environment environment, const Launched& launch) {
+Result<HostAndPort> place_of_open_mpi(Environment environment, const Launched& launch) {
   auto job = value_of(environment, "OMPI_MCA_ess_base_jobid");
   if (!job) job = value_of(environment, "PMIX_NAMESPACE");
   const bool one_machine = value_of(environment, "OMPI_COMM_WORLD_LOCAL_SIZE") == fmt::format("{}", launch.size);
-  if (job && one_machine) return MeetingPlace{"127.0.0.1", port_from(*job)};
+  if (job && one_machine) return HostAndPort{"127.0.0.1", port_from(*job)};
   const auto uri = value_of(environment, "OMPI_MCA_orte_hnp_uri");
-  if (const auto host = uri ? host_of_hnp(*uri) : std::nullopt; job && host)
-    return MeetingPlace{*host, port_from(*job)};
+  if (const auto host = uri ? host_of_hnp(*uri) : std::nullopt; job && host) return HostAndPort{*host, port_from(*job)};
   return fail(
       Fault::kMisuse,
       "Open MPI started this rank on several machines without an address to meet at: add -x MASTER_ADDR=<rank 0's "
       "address> to mpirun");
 }
 
-Result<MeetingPlace> place_of_slurm(Environment environment) {
+Result<HostAndPort> place_of_slurm(Environment environment) {
   const std::string job = fmt::format("{}.{}", value_of(environment, "SLURM_JOB_ID").value_or(""),
                                       value_of(environment, "SLURM_STEP_ID").value_or(""));
   if (const auto list = value_of(environment, "SLURM_STEP_NODELIST"))
-    return MeetingPlace{first_host(*list), port_from(job)};
-  if (const auto host = value_of(environment, "SLURM_LAUNCH_NODE_IPADDR")) return MeetingPlace{*host, port_from(job)};
+    return HostAndPort{first_host(*list), port_from(job)};
+  if (const auto host = value_of(environment, "SLURM_LAUNCH_NODE_IPADDR")) return HostAndPort{*host, port_from(job)};
   return fail(Fault::kMisuse,
               "Slurm says neither SLURM_STEP_NODELIST nor SLURM_LAUNCH_NODE_IPADDR: start the ranks with srun, or set "
               "MASTER_ADDR to rank 0's address");
 }
 
-Result<MeetingPlace> place_of(Environment environment, Kind kind, const Launched& launch) {
-  if (const auto text = value_of(environment, "NCCL_COMM_ID")) return place_of_comm_id(*text);
+Result<HostAndPort> place_of(Environment environment, Kind kind, const Launched& launch) {
+  if (const auto text = value_of(environment, "NCCL_COMM_ID")) return parse_comm_id(*text);
   const auto port = value_of(environment, "MASTER_PORT");
   if (const auto host = value_of(environment, "MASTER_ADDR")) return place_of_master(*host, port);
   if (port) return fail(Fault::kMisuse, "MASTER_PORT is set but MASTER_ADDR is not: set it to rank 0's address");
-  if (launch.size == 1) return MeetingPlace{};
+  if (launch.size == 1) return HostAndPort{};
   if (kind == Kind::kOpenMpi) return place_of_open_mpi(environment, launch);
   if (kind == Kind::kSlurm) return place_of_slurm(environment);
   return fail(Fault::kMisuse, fmt::format("{} says rank {} of {} but not where they meet: set MASTER_ADDR to rank 0's "
@@ -194,30 +178,27 @@ Result<MeetingPlace> place_of(Environment environment, Kind kind, const Launched
 
 Address from_sockaddr(const sockaddr& raw, std::uint16_t port) {
   Address address;
-  address.port = port;
   if (raw.sa_family == AF_INET6) {
     sockaddr_in6 v6{};
     std::memcpy(&v6, &raw, sizeof v6);
     std::memcpy(address.ip.data(), &v6.sin6_addr, address.ip.size());
-    return address;
+    std::array<char, IF_NAMESIZE> zone{};
+    if (address.is_link_local() && ::if_indextoname(v6.sin6_scope_id, zone.data()) != nullptr)
+      address = address.in_zone(zone.data());
+  } else {
+    sockaddr_in v4{};
+    std::memcpy(&v4, &raw, sizeof v4);
+    std::array<std::uint8_t, 4> ip{};
+    std::memcpy(ip.data(), &v4.sin_addr, ip.size());
+    address = Address::v4(ip[0], ip[1], ip[2], ip[3]);
   }
-  sockaddr_in v4{};
-  std::memcpy(&v4, &raw, sizeof v4);
-  std::array<std::uint8_t, 4> ip{};
-  std::memcpy(ip.data(), &v4.sin_addr, ip.size());
-  return Address::v4(ip[0], ip[1], ip[2], ip[3], port);
+  address.port = port;
+  return address;
 }
 
-// Elsewhere the others would knock in vain until they give up.
-Status check_first_nic(const Settings& settings, const Address& place) {
-  const auto nics = discover_nics(nic_request(settings));
-  if (!nics) return std::unexpected(nics.error());
-  const Nic& first = nics->front();
-  if (first.address.ip == place.ip) return {};
-  return fail(Fault::kMisuse,
-              fmt::format("rank 0 hosts the rendezvous on its first NIC, {} ({}), but the ranks are to meet at {}: "
-                          "set MASTER_ADDR to the first, or name the NIC of the second first in R2CCL_NICS",
-                          first.name, to_text(first.address), to_text(place)));
+// Names that mean this machine wherever they are looked up.
+bool is_localhost(std::string_view host) {
+  return host == "localhost" || host.ends_with(".localhost");
 }
 
 }  // namespace
@@ -245,7 +226,22 @@ Result<std::optional<Launched>> find_launch(std::span<const std::string_view> en
   return launch;
 }
 
-Result<Address> resolve(const std::string& host, std::uint16_t port) {
+Result<HostAndPort> parse_comm_id(const std::string& text) {
+  const auto bad = [&] { return fail(Fault::kMisuse, fmt::format("NCCL_COMM_ID: '{}' is not host:port", text)); };
+  const auto colon = text.rfind(':');
+  if (colon == std::string::npos || colon == 0) return bad();
+  std::string host = text.substr(0, colon);
+  if (host.front() == '[' && host.back() == ']') host = host.substr(1, host.size() - 2);
+  const auto port = number_of("NCCL_COMM_ID", text.substr(colon + 1), 65535);
+  if (!port || *port == 0 || host.empty()) return bad();
+  return HostAndPort{host, static_cast<std::uint16_t>(*port)};
+}
+
+Result<MeetingPlace> resolve(const std::string& host, std::uint16_t port) {
+  if (auto address = Address::parse(host); address && address->port == 0) {
+    address->port = port;
+    return MeetingPlace{host, {*address}, false};
+  }
   addrinfo hints{};
   hints.ai_socktype = SOCK_STREAM;
   addrinfo* found = nullptr;
@@ -254,34 +250,41 @@ Result<Address> resolve(const std::string& host, std::uint16_t port) {
                                             ::gai_strerror(error)));
   }
   const std::unique_ptr<addrinfo, decltype(&::freeaddrinfo)> owner(found, &::freeaddrinfo);
-  std::optional<Address> best;
-  const auto rank_of = [](const Address& address) {
-    return (address.is_loopback() ? 2 : 0) + (address.is_v4() ? 0 : 1);
-  };
+  MeetingPlace place{host, {}, !is_localhost(host)};
   for (const addrinfo* one = found; one != nullptr; one = one->ai_next) {
     if (one->ai_family != AF_INET && one->ai_family != AF_INET6) continue;
     const Address address = from_sockaddr(*one->ai_addr, port);
-    if (!best || rank_of(address) < rank_of(*best)) best = address;
+    if (std::ranges::find(place.addresses, address) == place.addresses.end()) place.addresses.push_back(address);
   }
-  if (!best) return fail(Fault::kMisuse, fmt::format("the ranks are to meet at '{}', which has no address", host));
-  return *best;
+  if (place.addresses.empty())
+    return fail(Fault::kMisuse, fmt::format("the ranks are to meet at '{}', which has no address", host));
+  std::ranges::stable_partition(place.addresses, &Address::is_v4);
+  if (!std::ranges::all_of(place.addresses, &Address::is_loopback))
+    std::erase_if(place.addresses, [](const Address& address) { return address.is_loopback(); });
+  return place;
 }
 
-Settings settings_for(const Launched& launch, const Settings& settings, const Address& place) {
+Result<std::optional<MeetingPlace>> place_of(const Launched& launch) {
+  if (launch.id || launch.host.empty()) return std::nullopt;
+  auto place = resolve(launch.host, launch.port);
+  if (!place) return std::unexpected(place.error());
+  return std::move(*place);
+}
+
+Settings settings_for(const Settings& settings, const std::optional<MeetingPlace>& place) {
   Settings mine = settings;
-  Address nic = place;
+  if (!place || !mine.nics.empty() || !place->addresses.front().is_loopback()) return mine;
+  if (place->named && discover_nics(nic_request(settings))) return mine;
+  Address nic = place->addresses.front();
   nic.port = 0;
-  if (!launch.id && mine.nics.empty() && place.is_loopback()) mine.nics = {to_text(nic)};
+  mine.nics = {to_text(nic)};
   return mine;
 }
 
-Result<UniqueId> meet(World& world, const Launched& launch, const Address& place) {
+Result<UniqueId> meet(World& world, const Launched& launch) {
   if (launch.id) return *launch.id;
   if (launch.host.empty()) return world.make_id();
-  if (launch.rank == 0) {
-    if (const Status here = check_first_nic(world.settings(), place); !here) return std::unexpected(here.error());
-  }
-  return world.fixed_id(place, launch.rank == 0);
+  return world.fixed_id(launch.rank == 0);
 }
 
 }  // namespace r2ccl

@@ -23,8 +23,9 @@
 //   Slurm             the first host of SLURM_STEP_NODELIST, where rank 0 is, else SLURM_LAUNCH_NODE_IPADDR. Port from
 //                     SLURM_JOB_ID and SLURM_STEP_ID
 //
-// Derived ports lie from 20000 to 31999, below those that systems give out. Rank 0 hosts; the id follows from address and
-// R2CCL_SECRET.
+// Derived ports lie from 20000 to 31999, below those that systems give out. Rank 0 hosts; the id follows from port and
+// R2CCL_SECRET. Hosts are names, IPv4 or IPv6 addresses (with their zone where they are link-local: fe80::1%eth0), of
+// any interface of rank 0's server.
 
 #include <cstdint>
 #include <optional>
@@ -57,14 +58,25 @@ Result<std::optional<Launched>> find_launch(std::span<const std::string_view> en
 // The port used instead of the launcher's own; also for `r2ccl run`, which must find one where both are free.
 std::uint16_t port_beside(std::uint16_t master_port);
 
-// Looks the host up, which may block. Of several addresses one that is not loopback is preferred, and IPv4 to IPv6.
-Result<Address> resolve(const std::string& host, std::uint16_t port);
+// What NCCL_COMM_ID says: host:port, [address]:port.
+struct HostAndPort {
+  std::string host;
+  std::uint16_t port = 0;
+};
+Result<HostAndPort> parse_comm_id(const std::string& text);
 
-// The settings this process should run with: where the place to meet is on loopback all ranks are on this machine, and loopback is
-// their NIC unless R2CCL_NICS says otherwise.
-Settings settings_for(const Launched& launch, const Settings& settings, const Address& place);
+// Looks the host up, which may block. All its addresses, IPv4 before IPv6; those of loopback only where there is no
+// other.
+Result<MeetingPlace> resolve(const std::string& host, std::uint16_t port);
+// Where the launched ranks meet; nullopt where an id is hosted already, or there is only one rank.
+Result<std::optional<MeetingPlace>> place_of(const Launched& launch);
 
-// The id to join with. At rank 0 the root is hosted when it returns, which takes that the place is its first NIC's.
-Result<UniqueId> meet(World& world, const Launched& launch, const Address& place);
+// The settings this process should run with: where the place to meet is a loopback address (or localhost) all ranks are
+// on this machine, and it is their NIC unless R2CCL_NICS says otherwise. A name that this server knows by a loopback
+// address only, as many do their own, says that where there is no other NIC.
+Settings settings_for(const Settings& settings, const std::optional<MeetingPlace>& place);
+
+// The id to join with; the world has the place. At rank 0 the root is hosted when it returns.
+Result<UniqueId> meet(World& world, const Launched& launch);
 
 }  // namespace r2ccl

@@ -26,7 +26,7 @@ std::string error_of(const Lines& lines) {
   return found.error().what;
 }
 
-std::string place_of(const Launched& launch) {
+std::string host_and_port(const Launched& launch) {
   return launch.host + ":" + std::to_string(launch.port);
 }
 
@@ -101,10 +101,10 @@ TEST(Launch, ThePlaceToMeetIsTheFirstThatThereIs) {
   EXPECT_EQ(launch_of(lines).host, "node7");
   EXPECT_EQ(launch_of(lines).port, port_beside(1234));
   lines.push_back("NCCL_COMM_ID=10.0.0.1:5000");
-  EXPECT_EQ(place_of(launch_of(lines)), "10.0.0.1:5000");
+  EXPECT_EQ(host_and_port(launch_of(lines)), "10.0.0.1:5000");
   lines.push_back(id);
   EXPECT_TRUE(launch_of(lines).id);
-  EXPECT_EQ(place_of(launch_of({"RANK=0", "WORLD_SIZE=2", "NCCL_COMM_ID=[fe80::1]:7"})), "fe80::1:7");
+  EXPECT_EQ(host_and_port(launch_of({"RANK=0", "WORLD_SIZE=2", "NCCL_COMM_ID=[fe80::1]:7"})), "fe80::1:7");
   EXPECT_EQ(launch_of({"RANK=0", "WORLD_SIZE=2", "MASTER_ADDR=h"}).port, port_beside(29500));
   EXPECT_NE(error_of({"RANK=0", "WORLD_SIZE=2"}).find("set MASTER_ADDR"), std::string::npos);
   EXPECT_NE(error_of({"PMI_RANK=0", "PMI_SIZE=2"}).find("PMI says rank 0 of 2"), std::string::npos);
@@ -161,34 +161,66 @@ TEST(Launch, PortsBesideMasterPortsAreSpreadAndNeverTheSame) {
   for (std::uint32_t port = 1; port < 65536; ++port) ASSERT_NE(port_beside(static_cast<std::uint16_t>(port)), port);
 }
 
+Settings named_nics(std::vector<std::string> nics) {
+  Settings settings;
+  settings.nics = std::move(nics);
+  return settings;
+}
+
 TEST(Launch, LoopbackIsTheNicOfAJobThatMeetsThere) {
-  const Launched launch{.launcher = "Open MPI", .host = "127.0.0.1", .port = 5};
-  const auto nics = [&](const Settings& settings, const Address& place) {
-    return settings_for(launch, settings, place).nics;
+  const auto nics = [](const Settings& settings, const std::string& host) {
+    return settings_for(settings, resolve(host, 5).value()).nics;
   };
   using Names = std::vector<std::string>;
-  EXPECT_EQ(nics({}, Address::v4(127, 0, 0, 1, 5)), Names{"127.0.0.1"});
-  EXPECT_EQ(nics({}, Address::v4(10, 0, 0, 1, 5)), Names{});
-  Settings chosen;
-  chosen.nics = {"eth1"};
-  EXPECT_EQ(nics(chosen, Address::v4(127, 0, 0, 1, 5)), Names{"eth1"});
+  EXPECT_EQ(nics({}, "127.0.0.1"), Names{"127.0.0.1"});
+  EXPECT_EQ(nics({}, "localhost"), Names{"127.0.0.1"});
+  EXPECT_EQ(nics({}, "10.0.0.1"), Names{});
+  EXPECT_EQ(nics(named_nics({"eth1"}), "127.0.0.1"), Names{"eth1"});
+  EXPECT_EQ(settings_for({}, std::nullopt).nics, Names{});
+}
+
+// Many servers know their own name by 127.0.1.1 alone; the others know it by another address.
+TEST(Launch, ANameKnownByLoopbackAloneIsNoNicWhereThereIsAnother) {
+  const MeetingPlace place{"node7", {Address::v4(127, 0, 1, 1, 5)}, true};
+  EXPECT_EQ(settings_for(named_nics({"127.10.0.1"}), place).nics, std::vector<std::string>{"127.10.0.1"});
+  Settings none;
+  none.socket_ifname = "=no-such-nic";
+  EXPECT_EQ(settings_for(none, place).nics, std::vector<std::string>{"127.0.1.1"});
+  Settings lo;
+  lo.socket_ifname = "=lo";  // found like any other
+  EXPECT_EQ(settings_for(lo, place).nics, std::vector<std::string>{});
 }
 
 TEST(Launch, AddressesNeedNoLookingUp) {
-  EXPECT_EQ(resolve("10.1.2.3", 7).value(), Address::v4(10, 1, 2, 3, 7));
-  EXPECT_EQ(to_text(resolve("::1", 7).value()), "[::1]:7");
+  for (const char* host : {"10.1.2.3", "::1", "fe80::1", "fe80::1%eth7"}) {
+    const MeetingPlace place = resolve(host, 7).value();
+    ASSERT_EQ(place.addresses.size(), 1u) << host;
+    EXPECT_FALSE(place.named) << host;
+    Address address = Address::parse(host).value();
+    address.port = 7;
+    EXPECT_EQ(place.addresses[0], address);
+  }
   EXPECT_FALSE(resolve("no such host", 7));
 }
 
-TEST(Launch, RankZeroRefusesToHostWhereItHasNoNic) {
-  Settings settings;
-  settings.nics = {"127.10.0.1"};
-  World world(settings);
-  const Launched launch{.launcher = "torchrun", .size = 2, .host = "127.11.0.1", .port = 5};
-  const auto id = meet(world, launch, Address::v4(127, 11, 0, 1, 5));
-  ASSERT_FALSE(id);
-  EXPECT_NE(id.error().what.find("127.10.0.1"), std::string::npos) << id.error().what;
-  EXPECT_NE(id.error().what.find("127.11.0.1:5"), std::string::npos) << id.error().what;
+TEST(Launch, TheIdFollowsFromThePortNotFromHowTheServerKnowsTheHost) {
+  const auto secret_at = [](const MeetingPlace& place) { return World({}, place).fixed_id(false).value().secret; };
+  const Secret first = secret_at({"node7", {Address::v4(127, 0, 1, 1, 5)}, true});
+  EXPECT_EQ(first, secret_at({"node7", {Address::v4(10, 0, 0, 7, 5)}, true}));
+  EXPECT_NE(first, secret_at({"node7", {Address::v4(10, 0, 0, 7, 6)}, true}));
+}
+
+std::string why_not_hosted(const std::string& host) {
+  World world(named_nics({"127.10.0.1"}), resolve(host, 5).value());
+  const auto id = meet(world, {.launcher = "torchrun", .size = 2, .host = host, .port = 5});
+  return id ? "" : id.error().what;
+}
+
+TEST(Launch, RankZeroRefusesToHostWhereItsServerHasNoSuchAddress) {
+  EXPECT_NE(why_not_hosted("192.0.2.1").find("to meet at 192.0.2.1, port 5, but no interface"), std::string::npos)
+      << why_not_hosted("192.0.2.1");
+  EXPECT_NE(why_not_hosted("fe80::1%nosuch").find("this server has no interface nosuch"), std::string::npos)
+      << why_not_hosted("fe80::1%nosuch");
 }
 
 }  // namespace

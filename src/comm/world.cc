@@ -8,6 +8,7 @@
 #include <mutex>
 #include <utility>
 
+#include "base/assert.h"
 #include "comm/nic_views.h"
 #include "comm/plans.h"
 #include "comm/stats.h"
@@ -36,9 +37,11 @@ struct Endpoint {
 
 // What communicators of a process share; it goes with the last of them.
 struct World::Impl {
-  explicit Impl(const Settings& values) : settings(values) {}
+  Impl(const Settings& values, std::optional<MeetingPlace> meeting_place)
+      : settings(values), place(std::move(meeting_place)) {}
 
   const Settings settings;
+  const std::optional<MeetingPlace> place;
   const CpuDevice device;
   std::mutex mutex;  // guards what follows
   std::vector<std::shared_ptr<Endpoint>> endpoints;
@@ -47,12 +50,21 @@ struct World::Impl {
   Result<std::shared_ptr<Endpoint>> endpoint(std::size_t number) {
     const std::lock_guard lock(mutex);
     while (endpoints.size() <= number) {
-      auto made = Process::create(settings, {});
+      auto made = Process::create(settings, {.place = place});
       if (!made) return std::unexpected(made.error());
       Log& log = (*made)->log();
       endpoints.push_back(std::make_shared<Endpoint>(std::move(*made), StatsWriter(settings, endpoints.size(), log)));
     }
     return endpoints[number];
+  }
+
+  // The id of the place, as this process knows it.
+  UniqueId placed_id() const {
+    UniqueId id;
+    id.secret = secret_of(fmt::format("{}:{}", settings.secret, place->addresses.front().port));
+    id.root = id.place = place->addresses;
+    if (id.root.size() > UniqueId::kAddressesMax) id.root.resize(UniqueId::kAddressesMax);
+    return id;
   }
 };
 
@@ -242,7 +254,8 @@ void Comm::inspect(const std::function<void(const Engine&, Telemetry&)>& look) {
   impl_->driver().with_engine([&](Engine& engine) { look(engine, impl_->process().telemetry()); });
 }
 
-World::World(const Settings& settings) : impl_(std::make_shared<Impl>(settings)) {}
+World::World(const Settings& settings, std::optional<MeetingPlace> place)
+    : impl_(std::make_shared<Impl>(settings, std::move(place))) {}
 World::~World() = default;
 
 const Settings& World::settings() const {
@@ -257,21 +270,20 @@ Result<UniqueId> World::make_id() {
   return id;
 }
 
-Result<UniqueId> World::fixed_id(const Address& where, bool host) {
-  UniqueId id;
-  id.secret = secret_of(impl_->settings.secret + to_text(where));
-  id.root = {where};
+Result<UniqueId> World::fixed_id(bool host) {
+  R2CCL_ASSERT(impl_->place.has_value(), "a fixed id needs a place");
+  UniqueId id = impl_->placed_id();
   if (!host) return id;
   auto endpoint = impl_->endpoint(0);
   if (!endpoint) return std::unexpected(endpoint.error());
+  Process& process = *(*endpoint)->process;
   if (impl_->settings.secret.empty()) {
-    (*endpoint)->process->log().write(
-        LogLevel::kWarn,
-        fmt::format("The job at {} has no secret: whoever reaches it may join. Set R2CCL_SECRET.", to_text(where)));
+    process.log().write(LogLevel::kWarn,
+                        fmt::format("The job at {} has no secret: whoever reaches it may join. Set R2CCL_SECRET.",
+                                    to_text(id.root.front())));
   }
-  Result<UniqueId> hosted = fail(Fault::kBug, "not asked yet");
-  (*endpoint)->process->driver().with_engine([&](Engine& engine) { hosted = engine.host(0, where.port, &id.secret); });
-  return hosted ? Result<UniqueId>(id) : hosted;
+  if (const auto hosted = process.host_at_place(id.secret); !hosted) return std::unexpected(hosted.error());
+  return id;
 }
 
 Result<std::shared_ptr<Comm>> World::join(const UniqueId& id, std::uint32_t rank, std::uint32_t size,
@@ -291,6 +303,8 @@ Result<std::shared_ptr<Comm>> World::join(const UniqueId& id, std::uint32_t rank
   }
   auto endpoint = impl_->endpoint(local);
   if (!endpoint) return std::unexpected(endpoint.error());
+  UniqueId known = id;
+  if (impl_->place && impl_->placed_id().secret == id.secret) known = impl_->placed_id();
   auto comm = std::make_unique<Comm::Impl>(impl_, *endpoint, nullptr);
   Process& process = comm->process();
   process.driver().with_engine([&](Engine& engine) {
@@ -298,7 +312,7 @@ Result<std::shared_ptr<Comm>> World::join(const UniqueId& id, std::uint32_t rank
       impl->on_progress(engine, {operation, share_ppm}, now);
     };
     comm->communicator = std::make_unique<Communicator>(engine, Env{process.clock(), process.random(), process.log()},
-                                                        impl_->device, id, rank, size, whole);
+                                                        impl_->device, known, rank, size, whole);
   });
   return std::shared_ptr<Comm>(new Comm(std::move(comm)));
 }

@@ -22,6 +22,7 @@
 #include "comm/nic_views.h"
 #include "control/unique_id.h"
 #include "env/settings.h"
+#include "topology/discover/meeting_place.h"
 #include "topology/nic.h"
 
 namespace r2ccl {
@@ -82,17 +83,19 @@ class World final {
  public:
   static constexpr Duration kJoinMax = 600s;
 
-  // Nothing is opened before the first id or communicator.
-  explicit World(const Settings& settings);
+  // Nothing is opened before the first id or communicator. `place`: where fixed_id() meets.
+  explicit World(const Settings& settings, std::optional<MeetingPlace> place = std::nullopt);
   ~World();
 
   // A new job's id; this process hosts its root until all ranks have left.
   Result<UniqueId> make_id();
-  // The same at a known place (NCCL_COMM_ID, MASTER_ADDR): rank 0 hosts there, all derive the same id from address and R2CCL_SECRET.
-  // Without that secret whoever reaches the place may join; the host says so in its log.
-  Result<UniqueId> fixed_id(const Address& where, bool host);
+  // The same at the place (NCCL_COMM_ID, MASTER_ADDR), which there must be: rank 0 hosts there, all derive the same
+  // secret from the place's port and R2CCL_SECRET; not from its address, which may differ from server to server.
+  // Without R2CCL_SECRET whoever reaches the place may join; the host says so in its log.
+  Result<UniqueId> fixed_id(bool host);
 
-  // Returns at once; see Comm::wait_joined().
+  // Returns at once; see Comm::wait_joined(). An id of the place, whoever made it, is met where this process knows the
+  // place.
   Result<std::shared_ptr<Comm>> join(const UniqueId& id, std::uint32_t rank, std::uint32_t size,
                                      const CommConfig& config);
   const Settings& settings() const;

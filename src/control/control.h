@@ -4,6 +4,7 @@
 //
 //   client                               root
 //   REGISTER(ProcessInfo, size)  ──▶     waits for all processes; without a number of its own, for as many as they say
+//                                ◀──     REACH(addresses): where else the root listens, at once
 //                                ◀──     ROSTER(all ProcessInfos)
 //   NOTICE(to, kind, bytes)      ──▶     passed on as NOTICE(from, kind, bytes); best effort, dropped when the receiver
 //                                        is away
@@ -11,13 +12,20 @@
 //                                ◀──     REFUSE(sentence): other version, rank taken, job full; the connection ends
 //   BYE                          ◀─▶     leaves without alarm
 //
-// REGISTER is state: sent again on every new connection, answered with ROSTER (and the GONE of those away) again. A
-// client that loses its connection retries for ever, 100 ms doubling to 5 s. Heartbeats both ways every second keep
-// silence visible: three seconds without a frame end the connection at either end. Frames and their limits are in
+// REGISTER is state: sent again on every new connection, answered with REACH and ROSTER (and the GONE of those away)
+// again. A client that loses its connection retries for ever, 100 ms doubling to 5 s. Heartbeats both ways every second
+// keep silence visible: three seconds without a frame end the connection at either end. Frames and their limits are in
 // control/control_wire.h.
+//
+// Ways. A client that was told a place to meet goes there first. Who is told only a place knows one address of the
+// root; REACH names those of its data NICs, so control goes on over these when the network of the place dies, and goes
+// back when that lives again: the new connection is up and registered before the old one is closed, so nobody is told
+// GONE.
 
 #include <cstdint>
 #include <memory>
+#include <optional>
+#include <span>
 #include <string>
 #include <vector>
 
@@ -58,7 +66,31 @@ struct ControlLimits {
   std::size_t unregistered_max = 64;  // the oldest goes first
   std::size_t events_max = 8192;      // events nobody took; further ones are dropped and counted
   std::size_t refusals_logged = 16;   // then silence: strangers must not fill the log
+  // How often a client that had to leave the management network tries it again; doubles each time that network is lost
+  // within `return_max` of its return.
+  Duration return_min = 2s;
+  Duration return_max = 60s;
 };
+
+// Where a client goes: from a NIC here to an address of the root.
+struct ControlWay {
+  NicId nic;
+  Address root;
+  friend bool operator==(const ControlWay&, const ControlWay&) = default;
+};
+
+// The NICs a client goes from.
+struct ControlNics {
+  std::vector<NicId> data;
+  NicId place;  // leads to UniqueId::place; one of `data`, or a management NIC, to which control goes back
+};
+
+// All ways in the order they are tried: to the place; then rail by rail, the first NIC to the first address, the next
+// to the next, and each time all NICs had their turn shifted by one; in the end each to each. `reach`: what the root
+// said; empty: not yet. Left out are ways between IPv4 and IPv6, and from data NICs to a place that has a network of
+// its own: they only cost time.
+std::vector<ControlWay> control_ways(const UniqueId& id, const ControlNics& from, const std::vector<Address>& reach,
+                                     std::span<const Nic> nics);
 
 // Role       The centre of the star; lives in one process of the job, beside that process's own client.
 // Ownership  Owns the links given to accept().
@@ -67,8 +99,9 @@ struct ControlLimits {
 //            GONE and BACK: those are state and are sent when there is room again.
 class ControlRoot final {
  public:
-  // `expected` 0: the first member says how many; members that say another number are refused.
-  ControlRoot(std::size_t expected, Log& log, const ControlLimits& limits = {});
+  // `expected` 0: the first member says how many; members that say another number are refused. `reach`: what REACH
+  // says.
+  ControlRoot(std::size_t expected, std::vector<Address> reach, Log& log, const ControlLimits& limits = {});
   ~ControlRoot();
   // A link that came in with Purpose::kControl and proved itself. A newer one of the same process replaces the older.
   void accept(std::unique_ptr<Link> link, Instant now);
@@ -86,9 +119,8 @@ class ControlRoot final {
 
 class ControlClient final {
  public:
-  // Connects from the NICs in `nics` to the root's addresses in `id`: the first to the first, then the next to the next, in the end
-  // each to each. `key` names the secret in `id`. `expected`: processes of the job, 0: the root knows.
-  ControlClient(const ProcessInfo& self, const UniqueId& id, KeyId key, std::uint32_t expected, std::vector<NicId> nics,
+  // `key` names the secret in `id`. `expected`: processes of the job, 0: the root knows.
+  ControlClient(const ProcessInfo& self, const UniqueId& id, KeyId key, std::uint32_t expected, ControlNics nics,
                 Provider& provider, Log& log, const ControlLimits& limits = {});
   ~ControlClient();
 
@@ -98,6 +130,8 @@ class ControlClient final {
   // Empty until all processes have registered. By rank, then process id. Never changes once known.
   const std::vector<ProcessInfo>& roster() const;
   bool connected() const;
+  // The way in use; nullopt: not connected, or the root is in this process.
+  std::optional<ControlWay> way() const;
   // Best effort: dropped when there is no control connection. At most kNoticeBytesMax bytes.
   void send(ProcessId to, NoticeKind kind, ByteView bytes);
   std::vector<ControlEvent> take_events();

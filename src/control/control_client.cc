@@ -5,9 +5,11 @@
 //   kOpening   it went down or took too long                       kWaiting (later)
 //   kUp        it went down, or nothing was heard for `silence`     kWaiting
 //   kUp        REFUSE                                              kWaiting (late), failure() says why
+//   kUp        not by the place, and a link to the place is up      kUp, by that one: REGISTER; the former closes later
 //   any        finish(), or BYE from the root                      kEnded
 
 #include <algorithm>
+#include <optional>
 #include <utility>
 
 #include <fmt/format.h>
@@ -25,38 +27,58 @@ constexpr Duration kOpeningPoll = 250ms;  // so that the provider's own limit on
 struct ControlClient::Impl final : FrameSink {
   enum class State : std::uint8_t { kWaiting, kOpening, kUp, kEnded };
 
-  Impl(const ProcessInfo& self_info, const UniqueId& id, KeyId key_name, std::uint32_t expected_count,
-       std::vector<NicId> nic_numbers, Provider& link_provider, Log& log_sink, const ControlLimits& limit_values)
+  Impl(const ProcessInfo& self_info, const UniqueId& unique_id, KeyId key_name, std::uint32_t expected_count,
+       ControlNics control_nics, Provider& link_provider, Log& log_sink, const ControlLimits& limit_values)
       : self(self_info),
-        roots(id.root),
+        id(unique_id),
         key(key_name),
         expected(expected_count),
-        nics(std::move(nic_numbers)),
+        nics(std::move(control_nics)),
+        goes_back(!id.place.empty() && std::ranges::find(nics.data, nics.place) == nics.data.end()),
         provider(link_provider),
         log(log_sink),
         limits(limit_values),
-        retry(limit_values.retry_min) {}
+        ways(control_ways(id, nics, {}, provider.nics())),
+        retry(limit_values.retry_min),
+        return_wait(limit_values.return_min) {}
 
   const ProcessInfo self;
-  const std::vector<Address> roots;
+  const UniqueId id;
   const KeyId key;
   const std::uint32_t expected;
-  const std::vector<NicId> nics;
+  const ControlNics nics;
+  const bool goes_back;  // the place has a network of its own
   Provider& provider;
   Log& log;
   const ControlLimits limits;
 
   State state = State::kWaiting;
   std::unique_ptr<Link> link;
+  std::vector<ControlWay> ways;
+  std::size_t next_way = 0;
+  std::optional<ControlWay> way;  // of `link`; nullopt: the root is in this process
   std::size_t attempts = 0;
   Instant retry_at{};  // the beginning of time: at once
   Duration retry;
   Instant opened_at{}, heard_at{}, sent_at{};
-  bool heard = false;    // a frame came during this step
-  bool refused = false;  // the root said REFUSE on this connection
-  bool ended = false;    // the root said BYE
-  bool posted = false;   // something waits in the link's queue for its next step
+  const Link* stepped = nullptr;  // whose frames these are; what on_frame() is given may be what that one decorates
+  bool heard = false;             // a frame of `link` came during this step
+  bool refused = false;           // the root said REFUSE on this connection
+  bool ended = false;             // the root said BYE
+  bool posted = false;            // something waits in the link's queue for its next step
   std::string failure;
+
+  // Going back to the place.
+  std::unique_ptr<Link> trial;  // opens beside `link`
+  ControlWay trial_way;
+  Instant trial_opened_at{};
+  Instant trial_at = kNever;  // when the next one begins
+  std::size_t trials = 0;
+  Duration return_wait;          // before a trial
+  bool left_place = false;       // control had to go elsewhere once
+  Instant returned_at{};         // to the place, since then
+  std::unique_ptr<Link> former;  // until the root has heard of its successor and closed it
+  Instant former_until{};
 
   ProcessId root{};        // 0: never reached, or in this process
   bool root_lost = false;  // its connection ended; if new ones are refused it is gone
@@ -71,7 +93,7 @@ struct ControlClient::Impl final : FrameSink {
   Landing on_header(Link&, const FrameHeader&, ByteView) override { return {}; }
 
   void on_frame(Link&, const FrameHeader& header, ByteView body, Payload) override {
-    heard = true;
+    heard |= stepped == link.get();
     switch (static_cast<ControlFrame>(header.type)) {
       case ControlFrame::kRoster:
         return on_roster(body);
@@ -95,6 +117,12 @@ struct ControlClient::Impl final : FrameSink {
         return;
       case ControlFrame::kBye:
         ended = true;
+        return;
+      case ControlFrame::kReach:
+        if (const auto addresses = parse_reach(body); addresses && !addresses->empty()) {
+          ways = control_ways(id, nics, *addresses, provider.nics());
+          go_on_behind_way();
+        }
         return;
       default:
         return;
@@ -121,14 +149,42 @@ struct ControlClient::Impl final : FrameSink {
     events.push_back(std::move(event));
   }
 
+  bool step_link(Link& one, Instant now) {
+    stepped = &one;
+    return one.step(now, *this);
+  }
+
   // ---- the connection ----
   void post(ControlFrame type, ByteView body) { posted |= post_control(*link, type, body); }
 
+  bool is_to_place(const ControlWay& one) const {
+    return one.nic == nics.place && std::ranges::find(id.place, one.root) != id.place.end();
+  }
+
+  // After a way has failed: behind the place come the others; behind any other comes the place, where there is one.
+  void go_on_behind_way() {
+    const auto at = way ? std::ranges::find(ways, *way) : ways.end();
+    const bool onwards = at != ways.end() && (id.place.empty() || is_to_place(*at));
+    next_way = onwards ? static_cast<std::size_t>(at - ways.begin() + 1) % ways.size() : 0;
+  }
+
+  std::string text(const ControlWay& one) const {
+    const auto nic = std::ranges::find(provider.nics(), one.nic, &Nic::id);
+    return fmt::format("from NIC {} to {}", nic == provider.nics().end() ? "?" : nic->name, to_text(one.root));
+  }
+  void note(const std::string& line) const {
+    if (way && log.enabled(LogLevel::kInfo)) log.write(LogLevel::kInfo, line);
+  }
+
+  Result<std::unique_ptr<Link>> dial(const ControlWay& one, Instant now) {
+    return provider.connect(one.nic, one.root, {Purpose::kControl, key, self.process, {}, {}}, now);
+  }
+
   void connect(Instant now) {
-    const NicId nic = nics[attempts % nics.size()];
-    const Address& address = roots[root_of(attempts++)];
-    const Hello hello{Purpose::kControl, key, self.process, {}, {}};
-    auto made = provider.connect(nic, address, hello, now);
+    way = ways[next_way];
+    next_way = (next_way + 1) % ways.size();
+    ++attempts;
+    auto made = dial(*way, now);
     if (!made) return on_attempt_failed(now);
     link = std::move(*made);
     opened_at = now;
@@ -140,24 +196,83 @@ struct ControlClient::Impl final : FrameSink {
     arriving.clear();
     state = State::kWaiting;
     retry_at = now + retry;
-    if (attempts % std::max(nics.size(), roots.size()) == 0) retry = std::min(retry * 2, limits.retry_max);
+    if (attempts % std::max<std::size_t>(nics.data.size() + id.place.size(), id.root.size()) == 0)
+      retry = std::min(retry * 2, limits.retry_max);
   }
 
   void on_open(Instant now) {
     state = State::kUp;
-    heard_at = sent_at = now;
     root = link->peer() == self.process ? ProcessId{} : link->peer();
     root_lost = false;
     if (std::exchange(root_gone, false)) push({ControlEvent::Kind::kBack, root, {}, {}});
+    introduce(now);
+  }
+
+  // Over `link`, which is up.
+  void introduce(Instant now) {
+    heard_at = sent_at = now;
     post(ControlFrame::kRegister, encode_register(self, expected));
+    if (!way) return;
+    note(fmt::format("Control goes {}.", text(*way)));
+    if (is_to_place(*way) && left_place) returned_at = now;
+    trial_at = goes_back && !is_to_place(*way) ? now + return_wait : kNever;
   }
 
   void on_lost(Instant now, bool by_other_end) {
+    if (way) on_way_lost(now);
     root_lost = by_other_end && root.value != 0;
     if (!refused) retry = limits.retry_min;
     refused = false;
     link->close();
     on_attempt_failed(now);
+  }
+
+  void on_way_lost(Instant now) {
+    note(fmt::format("Control {} is lost: {}", text(*way),
+                     link->error().empty() ? "nothing was heard for too long." : link->error()));
+    trial.reset();
+    trial_at = kNever;
+    go_on_behind_way();
+    if (!is_to_place(*way)) return;
+    const bool again = left_place && now < returned_at + limits.return_max;
+    return_wait = again ? std::min(return_wait * 2, limits.return_max) : limits.return_min;
+    left_place = true;
+  }
+
+  // ---- going back to the place ----
+  void step_return(Instant now, Turn& turn) {
+    if (!trial && now >= trial_at) {
+      trial_way = {nics.place, id.place[trials++ % id.place.size()]};
+      trial_at = now + return_wait;
+      trial_opened_at = now;
+      if (auto made = dial(trial_way, now)) trial = std::move(*made);
+      turn.moved = true;
+    }
+    if (!trial) return;
+    turn.moved |= step_link(*trial, now);
+    if (trial->state() == LinkState::kUp && trial->peer() == root) return go_back(now);
+    if (trial->state() != LinkState::kOpening || now >= trial_opened_at + limits.silence) trial.reset();
+  }
+
+  // The root takes the newer connection of a process for the one that counts, and closes the older.
+  void go_back(Instant now) {
+    drop(former);
+    former = std::exchange(link, std::move(trial));
+    former_until = now + limits.silence;
+    way = trial_way;
+    go_on_behind_way();
+    introduce(now);
+  }
+
+  void step_former(Instant now, Turn& turn) {
+    if (!former) return;
+    turn.moved |= step_link(*former, now);
+    if (former->state() == LinkState::kDown || now >= former_until) drop(former);
+  }
+
+  static void drop(std::unique_ptr<Link>& one) {
+    if (one) one->close();
+    one.reset();
   }
 
   void step_opening(Instant now) {
@@ -166,7 +281,7 @@ struct ControlClient::Impl final : FrameSink {
     if (!down && now < opened_at + limits.silence) return;
     if (down && link->cause() == Cause::kUnproven) {
       failure = fmt::format("The root at {} and this process do not share a secret: {}",
-                            to_text(roots[root_of(attempts - 1)]), link->error());
+                            way ? to_text(way->root) : "this process", link->error());
     }
     if (down && link->cause() == Cause::kRefused && root_lost && !root_gone) {
       root_gone = true;
@@ -190,13 +305,11 @@ struct ControlClient::Impl final : FrameSink {
   }
 
   void end() {
-    if (link) link->close();
-    link.reset();
+    drop(link);
+    drop(trial);
+    drop(former);
     state = State::kEnded;
   }
-
-  // Rail by rail at first; each time all NICs had their turn, shifted by one.
-  std::size_t root_of(std::size_t attempt) const { return (attempt + attempt / nics.size()) % roots.size(); }
 
   Turn step(Instant now) {
     Turn turn;
@@ -206,14 +319,16 @@ struct ControlClient::Impl final : FrameSink {
       turn.moved = true;
     }
     if (link) {
-      turn.moved |= link->step(now, *this);
+      turn.moved |= step_link(*link, now);
       const State before = state;
       if (state == State::kOpening)
         step_opening(now);
       else
         step_up(now);
+      if (state == State::kUp) step_return(now, turn);
       turn.moved |= posted || state != before;
     }
+    step_former(now, turn);
     turn.next = next_step(now);
     return turn;
   }
@@ -225,7 +340,8 @@ struct ControlClient::Impl final : FrameSink {
       case State::kOpening:
         return now + kOpeningPoll;
       case State::kUp:
-        return std::min(sent_at + limits.heartbeat, heard_at + limits.silence);
+        return std::min({sent_at + limits.heartbeat, heard_at + limits.silence, trial ? now + kOpeningPoll : trial_at,
+                         former ? former_until : kNever});
       case State::kEnded:
         return kNever;
     }
@@ -233,8 +349,28 @@ struct ControlClient::Impl final : FrameSink {
   }
 };
 
+std::vector<ControlWay> control_ways(const UniqueId& id, const ControlNics& from, const std::vector<Address>& reach,
+                                     std::span<const Nic> nics) {
+  std::vector<Address> roots = reach.empty() ? id.root : reach;
+  if (std::ranges::find(from.data, from.place) == from.data.end())
+    std::erase_if(roots, [&](const Address& root) { return std::ranges::find(id.place, root) != id.place.end(); });
+  std::vector<ControlWay> all;
+  std::size_t shift = 0;
+  do {
+    for (const Address& address : id.place) all.push_back({from.place, address});
+    for (std::size_t i = 0; i < from.data.size() && !roots.empty(); ++i)
+      all.push_back({from.data[i], roots[(i + shift) % roots.size()]});
+  } while (++shift < roots.size());
+  std::vector<ControlWay> usable = all;
+  std::erase_if(usable, [&](const ControlWay& way) {
+    const auto nic = std::ranges::find(nics, way.nic, &Nic::id);
+    return nic != nics.end() && !nic->address.is_unspecified() && nic->address.is_v4() != way.root.is_v4();
+  });
+  return usable.empty() ? all : usable;
+}
+
 ControlClient::ControlClient(const ProcessInfo& self, const UniqueId& id, KeyId key, std::uint32_t expected,
-                             std::vector<NicId> nics, Provider& provider, Log& log, const ControlLimits& limits)
+                             ControlNics nics, Provider& provider, Log& log, const ControlLimits& limits)
     : impl_(std::make_unique<Impl>(self, id, key, expected, std::move(nics), provider, log, limits)) {}
 ControlClient::~ControlClient() = default;
 
@@ -251,6 +387,10 @@ const std::vector<ProcessInfo>& ControlClient::roster() const {
 }
 bool ControlClient::connected() const {
   return impl_->state == Impl::State::kUp;
+}
+
+std::optional<ControlWay> ControlClient::way() const {
+  return connected() ? impl_->way : std::nullopt;
 }
 
 void ControlClient::send(ProcessId to, NoticeKind kind, ByteView bytes) {

@@ -10,6 +10,7 @@
 #include <map>
 #include <optional>
 #include <set>
+#include <utility>
 
 #include <fmt/format.h>
 
@@ -25,6 +26,7 @@ struct ControlRoot::Impl final : FrameSink {
     std::optional<ProcessId> process;        // set by REGISTER
     std::optional<std::size_t> roster_next;  // next member of the roster to send; nullopt: nothing to send
     std::set<ProcessId> presence;            // whose GONE or BACK is still to be said
+    bool reach_owed = false;                 // REACH is still to be said
     bool over = false;                       // to be closed at the end of its step
   };
   struct Record {
@@ -33,10 +35,14 @@ struct ControlRoot::Impl final : FrameSink {
     bool left = false;
   };
 
-  Impl(std::size_t expected_count, Log& log_sink, const ControlLimits& limit_values)
-      : expected(std::min(expected_count, kRosterMax)), log(log_sink), limits(limit_values) {}
+  Impl(std::size_t expected_count, std::vector<Address> listeners, Log& log_sink, const ControlLimits& limit_values)
+      : expected(std::min(expected_count, kRosterMax)),
+        reach(std::move(listeners)),
+        log(log_sink),
+        limits(limit_values) {}
 
   std::size_t expected;
+  const std::vector<Address> reach;
   Log& log;
   ControlLimits limits;
   std::vector<std::unique_ptr<Connection>> connections;
@@ -96,6 +102,7 @@ struct ControlRoot::Impl final : FrameSink {
       from.process = info.process;
       if (was_away && complete()) announce(info.process);
     }
+    from.reach_owed = !reach.empty();
     if (complete()) {
       welcome(from);
     } else if (records.size() == expected && std::ranges::none_of(records, is_away)) {
@@ -195,6 +202,7 @@ struct ControlRoot::Impl final : FrameSink {
 
   // State that is owed to this member, as far as its queue takes it.
   void flush(Connection& to) {
+    if (to.reach_owed) to.reach_owed = !post(to, ControlFrame::kReach, encode_reach(reach));
     while (to.roster_next) {
       std::size_t next = 0;
       const Bytes part = encode_roster_part(roster, *to.roster_next, next);
@@ -271,8 +279,8 @@ struct ControlRoot::Impl final : FrameSink {
   bool complete() const { return !roster.empty(); }
 };
 
-ControlRoot::ControlRoot(std::size_t expected, Log& log, const ControlLimits& limits)
-    : impl_(std::make_unique<Impl>(expected, log, limits)) {}
+ControlRoot::ControlRoot(std::size_t expected, std::vector<Address> reach, Log& log, const ControlLimits& limits)
+    : impl_(std::make_unique<Impl>(expected, std::move(reach), log, limits)) {}
 ControlRoot::~ControlRoot() = default;
 
 void ControlRoot::accept(std::unique_ptr<Link> link, Instant now) {

@@ -16,7 +16,7 @@ const Address kRoot = Address::v4(127, 0, 0, 1, 1000);
 
 // A root at process 1 and clients at processes 1..count; process 1 talks to its root over the fake network too.
 struct Star {
-  explicit Star(std::size_t count, std::size_t expected = 0) : root(expected == 0 ? count : expected, log) {
+  explicit Star(std::size_t count, std::size_t expected = 0) : root(expected == 0 ? count : expected, {}, log) {
     id = UniqueId::make(random, {kRoot});
     for (std::size_t i = 1; i <= count; ++i) add(i);
   }
@@ -26,8 +26,8 @@ struct Star {
       EXPECT_EQ(*providers[1]->listen({0}, 0), kRoot);
     }
     ProcessInfo info{{process}, {process}, rank == 1000 ? static_cast<std::uint32_t>(100 - process) : rank, "host", {}};
-    clients[process] =
-        std::make_unique<ControlClient>(info, id, kKey, 0, std::vector{NicId{0}}, *providers[process], log);
+    clients[process] = std::make_unique<ControlClient>(info, id, kKey, 0, ControlNics{.data = {{0}}, .place = {}},
+                                                       *providers[process], log);
   }
   // Steps everybody until nothing moves.
   void settle() {
@@ -254,7 +254,8 @@ TEST(Control, EveryNicIsTriedAtEveryAddressOfTheRoot) {
   test::TestProvider provider(star.net, ProcessId{2}, 3);
   const auto nobody = [](std::uint8_t rail) { return Address::v4(127, rail, 9, 9, 1000); };
   const UniqueId id = UniqueId::make(star.random, {nobody(0), nobody(1), nobody(2)});
-  ControlClient client({{2}, {2}, 5, "host", {}}, id, kKey, 0, {{0}, {1}, {2}}, provider, star.log);
+  ControlClient client({{2}, {2}, 5, "host", {}}, id, kKey, 0, {.data = {{0}, {1}, {2}}, .place = {}}, provider,
+                       star.log);
   for (int i = 0; i < 2000; ++i) client.step(star.now += 50ms);
   std::set<std::pair<NicId, Address>> tried(provider.tried.begin(), provider.tried.end());
   EXPECT_EQ(tried.size(), 9u);
@@ -292,8 +293,8 @@ TEST(Control, HostingProcessReachesItsRootWithoutNetwork) {
   star.clients.erase(1);
   star.net.refuse = true;
   ProcessInfo info{{1}, {1}, 0, "host", {}};
-  star.clients[1] =
-      std::make_unique<ControlClient>(info, star.id, kKey, 0, std::vector{NicId{0}}, *star.providers[1], star.log);
+  star.clients[1] = std::make_unique<ControlClient>(info, star.id, kKey, 0, ControlNics{.data = {{0}}, .place = {}},
+                                                    *star.providers[1], star.log);
   auto [here, there] = make_local_links({Purpose::kControl, kKey, {1}, {}, {}}, {1});
   star.clients[1]->adopt(std::move(here));
   star.root.accept(std::move(there), star.now);
@@ -325,6 +326,175 @@ TEST(Control, IdleClientAsksToBeCalledForItsNextHeartbeat) {
   EXPECT_FALSE(turn.moved);
   EXPECT_GT(turn.next, star.now);
   EXPECT_LE(turn.next, star.now + 1s);
+}
+
+// Networks 0 and 1 carry data, 2 is for management: the root is to be met there, and nobody was told of any other
+// address.
+struct Meeting {
+  static constexpr std::uint8_t kManagement = 2;
+  static Address root_on(std::uint8_t network) { return Address::v4(127, network, 0, 1, 1000); }
+
+  explicit Meeting(std::size_t members, std::size_t expected = 0)
+      : root(expected == 0 ? members : expected, {root_on(0), root_on(1)}, log) {
+    net.isolated = true;
+    for (std::uint8_t nic = 0; nic < 3; ++nic) host.listen({nic}, 0);
+    id = UniqueId::make(random, {root_on(kManagement)});
+    id.place = id.root;
+    for (std::size_t i = 0; i < members; ++i) add();
+  }
+  void add() {
+    const std::uint64_t process = 2 + clients.size();
+    providers.push_back(std::make_unique<test::TestProvider>(net, ProcessId{process}, 3));
+    const ProcessInfo info{{process}, {process}, static_cast<std::uint32_t>(process), "host", {}};
+    const ControlNics nics{.data = {{0}, {1}}, .place = {kManagement}};
+    clients.push_back(std::make_unique<ControlClient>(info, id, kKey, 0, nics, *providers.back(), log));
+  }
+  void pass(Duration time) {
+    for (const Instant end = now + time; now < end; now += 10ms) {
+      for (int round = 0; round < 6; ++round) {
+        while (auto link = host.accept()) root.accept(std::move(link), now);
+        root.step(now);
+        for (auto& client : clients) client->step(now);
+      }
+    }
+  }
+  void kill(std::uint8_t network) {
+    net.dead.insert(network);
+    host.silence_network(network);
+  }
+  // Until the first member's control goes by that network; two minutes are more than any way takes.
+  void pass_until_by(int network) {
+    for (int i = 0; i < 1200 && network_of(0) != network; ++i) pass(100ms);
+    EXPECT_EQ(network_of(0), network);
+  }
+  // By which network the member's control goes; -1: it has none.
+  int network_of(std::size_t member) const {
+    const auto way = clients[member]->way();
+    if (!way) return -1;
+    EXPECT_EQ(way->root, root_on(way->nic.value));
+    return way->nic.value;
+  }
+  std::vector<ControlEvent::Kind> events(std::size_t member) {
+    std::vector<ControlEvent::Kind> kinds;
+    for (const ControlEvent& event : clients[member]->take_events()) kinds.push_back(event.kind);
+    return kinds;
+  }
+
+  test::NullLog log;
+  test::CountingRandom random;
+  test::TestNet net;
+  test::TestProvider host{net, ProcessId{1}, 3};
+  UniqueId id;
+  Instant now{1h};
+  ControlRoot root;
+  std::vector<std::unique_ptr<test::TestProvider>> providers;
+  std::vector<std::unique_ptr<ControlClient>> clients;
+};
+
+TEST(ControlPlace, WaysGoToThePlaceAndThenRailByRail) {
+  const Address place = Meeting::root_on(2);
+  const std::vector<Address> reach{Meeting::root_on(0), Meeting::root_on(1)};
+  const std::vector<Nic> nics{{.id = {0}, .name = "a", .address = Address::v4(127, 0, 0, 9)},
+                              {.id = {1}, .name = "b", .address = Address::v4(127, 1, 0, 9)},
+                              {.id = {2}, .name = "m", .address = {}}};
+  UniqueId id;
+  id.root = id.place = {place};
+  const ControlNics from{.data = {{0}, {1}}, .place = {2}};
+  using Ways = std::vector<ControlWay>;
+  EXPECT_EQ(control_ways(id, from, {}, nics), (Ways{{{2}, place}}));
+  EXPECT_EQ(control_ways(id, {.data = {{0}, {1}}, .place = {1}}, {}, nics),
+            (Ways{{{1}, place}, {{0}, place}, {{1}, place}}))
+      << "where a data NIC leads there the others may, too";
+  EXPECT_EQ(control_ways(id, from, reach, nics),
+            (Ways{{{2}, place}, {{0}, reach[0]}, {{1}, reach[1]}, {{2}, place}, {{0}, reach[1]}, {{1}, reach[0]}}));
+  id.place = {};
+  EXPECT_EQ(control_ways(id, from, reach, nics),
+            (Ways{{{0}, reach[0]}, {{1}, reach[1]}, {{0}, reach[1]}, {{1}, reach[0]}}));
+  const Address v6 = Address::parse("[2001:db8::1]:5").value();
+  id.root = id.place = {v6};
+  EXPECT_EQ(control_ways(id, from, {}, nics), (Ways{{{2}, v6}})) << "only a NIC of no address in particular has both";
+  id.place = {};
+  EXPECT_EQ(control_ways(id, from, {}, nics).size(), 2u) << "then each fails with a reason";
+}
+
+TEST(ControlPlace, ControlLeavesADeadNetworkAndComesBackWithoutAlarm) {
+  Meeting job(3);
+  job.pass(1s);
+  for (std::size_t i = 0; i < 3; ++i) EXPECT_EQ(job.network_of(i), 2);
+  job.kill(Meeting::kManagement);
+  job.pass(5s);
+  for (std::size_t i = 0; i < 3; ++i) EXPECT_EQ(job.network_of(i), 0);
+  for (std::size_t i = 0; i < 3; ++i) job.events(i);
+  job.clients[0]->send({3}, NoticeKind::kApplication, Bytes(5));
+  job.pass(100ms);
+  EXPECT_EQ(job.events(1), std::vector{ControlEvent::Kind::kNotice}) << "notices go over data NICs now";
+  job.net.dead.clear();
+  job.pass(10s);
+  for (std::size_t i = 0; i < 3; ++i) EXPECT_EQ(job.network_of(i), 2);
+  for (std::size_t i = 0; i < 3; ++i) EXPECT_TRUE(job.events(i).empty()) << "who goes back is not gone meanwhile";
+  job.clients[0]->send({3}, NoticeKind::kApplication, Bytes(5));
+  job.pass(100ms);
+  EXPECT_EQ(job.events(1), std::vector{ControlEvent::Kind::kNotice});
+}
+
+TEST(ControlPlace, WhoHasRegisteredNeedsThePlaceNoMore) {
+  Meeting job(2, 3);
+  job.pass(1s);
+  job.kill(Meeting::kManagement);
+  job.pass(5s);
+  EXPECT_EQ(job.network_of(0), 0);
+  EXPECT_TRUE(job.clients[0]->roster().empty());
+  job.net.dead.clear();
+  job.add();
+  job.pass(2s);
+  EXPECT_EQ(job.clients[2]->roster().size(), 3u);
+  EXPECT_EQ(job.clients[0]->roster().size(), 3u);
+}
+
+TEST(ControlPlace, DataNicsThatDieGiveWayToTheNextAndToThePlace) {
+  Meeting job(2);
+  job.pass(1s);
+  job.kill(2);
+  job.pass(5s);
+  EXPECT_EQ(job.network_of(0), 0);
+  job.kill(0);
+  job.pass(8s);
+  EXPECT_EQ(job.network_of(0), 1);
+  job.net.dead.erase(2);
+  job.kill(1);
+  job.pass(5s);
+  EXPECT_EQ(job.network_of(0), 2);
+}
+
+TEST(ControlPlace, ANetworkThatKeepsFailingIsTriedLessOften) {
+  Meeting job(1);
+  const auto returns_after = [&] {
+    job.kill(2);
+    job.pass_until_by(0);
+    job.net.dead.clear();
+    const Instant healed = job.now;
+    job.pass_until_by(2);
+    return job.now - healed;
+  };
+  job.pass(1s);
+  EXPECT_LE(returns_after(), 3s);
+  for (int i = 0; i < 6; ++i) returns_after();
+  EXPECT_GE(returns_after(), 30s);
+  EXPECT_LE(returns_after(), 61s);
+  job.pass(61s);
+  EXPECT_LE(returns_after(), 3s) << "after a minute without a failure it is trusted again";
+}
+
+TEST(ControlPlace, FarewellWhileGoingBackIsHeard) {
+  Meeting job(2);
+  job.pass(1s);
+  job.kill(2);
+  job.pass(5s);
+  job.net.dead.clear();
+  job.pass_until_by(2);
+  job.clients[0]->finish();
+  job.pass(5s);
+  EXPECT_EQ(job.root.left(), std::vector{ProcessId{2}});
 }
 
 }  // namespace

@@ -167,6 +167,24 @@ std::optional<std::string> parse_refusal(ByteView body) {
   return sentence;
 }
 
+Bytes encode_reach(const std::vector<Address>& addresses) {
+  Bytes body;
+  Writer out(body);
+  const std::size_t count = std::min(addresses.size(), kPortsMax);
+  out.put(static_cast<std::uint8_t>(count));
+  for (std::size_t i = 0; i < count; ++i) addresses[i].write(out);
+  return body;
+}
+
+std::optional<std::vector<Address>> parse_reach(ByteView body) {
+  Reader in(body);
+  const std::size_t count = in.get<std::uint8_t>();
+  if (!in.ok() || count > kPortsMax || in.left() != count * Address::kWireSize) return std::nullopt;
+  std::vector<Address> addresses;
+  for (std::size_t i = 0; i < count; ++i) addresses.push_back(Address::read(in));
+  return addresses;
+}
+
 bool post_control(Link& link, ControlFrame type, ByteView body) {
   OutFrame frame;
   frame.header.type = static_cast<std::uint8_t>(type);

@@ -14,7 +14,7 @@
 
 namespace r2ccl {
 
-inline constexpr std::uint16_t kControlVersion = 1;
+inline constexpr std::uint16_t kControlVersion = 2;
 
 // FrameHeader::type; below 64 belongs to sessions.
 enum class ControlFrame : std::uint8_t {
@@ -26,9 +26,10 @@ enum class ControlFrame : std::uint8_t {
   kBye = 69,        // empty
   kHeartbeat = 70,  // empty
   kRefuse = 71,     // sentence, length first
+  kReach = 72,      // addresses, their number u8 first
 };
 
-inline constexpr std::size_t kPortsMax = 32;
+inline constexpr std::size_t kPortsMax = 32;  // of a process, and addresses in one REACH
 inline constexpr std::size_t kNicNameMax = 64;
 inline constexpr std::size_t kHostMax = 255;
 inline constexpr std::size_t kRefusalMax = 512;
@@ -68,6 +69,9 @@ std::optional<ProcessId> parse_process(ByteView body);
 Bytes encode_refusal(const std::string& sentence);
 // Characters that are not printable ASCII come out as '?': the sentence goes into logs.
 std::optional<std::string> parse_refusal(ByteView body);
+
+Bytes encode_reach(const std::vector<Address>& addresses);  // those beyond kPortsMax are left out
+std::optional<std::vector<Address>> parse_reach(ByteView body);
 
 // Posts a control frame; false when the link can not take it now.
 bool post_control(Link& link, ControlFrame type, ByteView body);

@@ -42,11 +42,11 @@ TEST(ControlWire, EveryTruncationAndEveryExtraByteIsRefused) {
 
 TEST(ControlWire, AnotherVersionIsRecognisedWhateverFollows) {
   Bytes body(9, std::byte{0xff});
-  body[0] = std::byte{2};
+  body[0] = std::byte{kControlVersion + 1};
   body[1] = std::byte{0};
   const auto parsed = parse_register(body);
   ASSERT_TRUE(parsed.has_value());
-  EXPECT_EQ(parsed->version, 2);
+  EXPECT_EQ(parsed->version, kControlVersion + 1);
 }
 
 TEST(ControlWire, OneNicListedTwiceIsRefused) {
@@ -97,6 +97,22 @@ TEST(ControlWire, NoticeSurvivesAndItsKindIsChecked) {
   odd[8] = std::byte{99};
   EXPECT_FALSE(parse_notice(odd));
   EXPECT_FALSE(parse_notice(encode_notice({9}, NoticeKind::kSession, Bytes(kNoticeBytesMax + 1))));
+}
+
+TEST(ControlWire, ReachSurvivesAndItsLengthIsChecked) {
+  std::vector<Address> addresses;
+  for (std::uint8_t i = 0; i < kPortsMax + 3; ++i) addresses.push_back(Address::v4(10, 0, 0, i, 99));
+  const Bytes body = encode_reach(addresses);
+  addresses.resize(kPortsMax);
+  EXPECT_EQ(parse_reach(body), addresses);
+  for (std::size_t size = 0; size < body.size(); ++size) EXPECT_FALSE(parse_reach(ByteView(body).first(size))) << size;
+  Bytes longer = body;
+  longer.push_back(std::byte{0});
+  EXPECT_FALSE(parse_reach(longer));
+  Bytes many = body;
+  many[0] = std::byte{kPortsMax + 1};
+  many.resize(1 + (kPortsMax + 1) * Address::kWireSize);
+  EXPECT_FALSE(parse_reach(many));
 }
 
 TEST(ControlWire, RefusalComesOutPrintable) {

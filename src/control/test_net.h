@@ -4,6 +4,7 @@
 #include <deque>
 #include <map>
 #include <memory>
+#include <set>
 #include <string>
 #include <vector>
 
@@ -31,8 +32,9 @@ class CountingRandom final : public Random {
 };
 
 struct Weather {
-  bool cut = false;         // both ends are down
-  bool silent = false;      // nothing arrives any more; nobody notices by itself
+  bool cut = false;     // both ends are down
+  bool silent = false;  // nothing arrives any more; nobody notices by itself
+  std::uint8_t network = 0;
   std::uint64_t stirs = 0;  // frames and ends so far, at either end
 };
 
@@ -87,9 +89,11 @@ class TestProvider;
 
 struct TestNet {
   std::map<Address, TestProvider*> listeners;
-  bool refuse = false;       // connections are refused
-  bool unproven = false;     // the accepting end does not know the secret
-  bool born_silent = false;  // new connections fall silent at once
+  bool refuse = false;          // connections are refused
+  bool unproven = false;        // the accepting end does not know the secret
+  bool born_silent = false;     // new connections fall silent at once
+  bool isolated = false;        // each network by itself, and those of
+  std::set<std::uint8_t> dead;  // networks, by the second number of their addresses: nothing new passes
 };
 
 class TestProvider final : public Provider {
@@ -114,6 +118,9 @@ class TestProvider final : public Provider {
   void silence() {
     for (auto& weather : weather_) weather->silent = true;
   }
+  void silence_network(std::uint8_t network) {
+    for (auto& weather : weather_) weather->silent |= weather->network == network;
+  }
 
   std::span<const Nic> nics() const override { return nics_; }
   Result<Address> listen(NicId nic, std::uint16_t) override {
@@ -129,8 +136,11 @@ class TestProvider final : public Provider {
     const auto listener = net_.listeners.find(remote);
     auto weather = std::make_shared<Weather>();
     weather->silent = net_.born_silent;
+    weather->network = remote.ip[13];
     const bool refused = net_.refuse || listener == net_.listeners.end();
+    const bool dead = net_.dead.contains(remote.ip[13]) || nics_.at(nic.value).address.ip[13] != remote.ip[13];
     auto [here, there] = make_local_links(hello, refused ? ProcessId{} : listener->second->self_);
+    if (net_.isolated && dead) return std::make_unique<TestLink>(std::move(here), weather, Cause::kTimeout);
     if (refused || net_.unproven) {
       return std::make_unique<TestLink>(std::move(here), weather, refused ? Cause::kRefused : Cause::kUnproven);
     }

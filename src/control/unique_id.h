@@ -20,6 +20,10 @@ struct UniqueId {
 
   std::array<std::byte, 32> secret{};
   std::vector<Address> root;  // tried in order
+  // Where the root is told to be met (MASTER_ADDR), as this process knows it: tried first, by the way that leads there.
+  // Empty: the root's own addresses are all there is. Not part of what is packed: others may know the place by another
+  // address.
+  std::vector<Address> place;
 
   // Draws the secret. At least one address; those beyond kAddressesMax are left out.
   static UniqueId make(Random& random, std::vector<Address> root);

@@ -84,7 +84,8 @@ const Entry kEntries[] = {
     {"NCCL_SOCKET_IFNAME", "", &S::socket_ifname, "",
      "interface prefixes to use (or ^ not to use) when NICs are found"},
     {"NCCL_HOSTID", "", &S::host_id, "", "names the server in place of the host's own identity"},
-    {"NCCL_COMM_ID", "", &S::comm_id, "", "host:port where rank 0 hosts the rendezvous"},
+    {"NCCL_COMM_ID", "", &S::comm_id, "",
+     "host:port where rank 0 hosts the rendezvous, at any interface of its server"},
 };
 
 template <class... F>

@@ -38,7 +38,6 @@ struct Engine::Impl final : HealthNoticeSender {
   ProcessInfo& self;
   NoticeSender& notices;
 
-  std::optional<Address> control_listener;
   std::map<KeyId, Rendezvous> meetings;
   std::vector<ProcessInfo> roster;  // of all of them, in the order they were met
   std::map<ProcessId, KeyId> keys;  // of the first meeting with each
@@ -369,8 +368,7 @@ Engine::~Engine() = default;
 Status Engine::listen() {
   std::string last;
   for (const Nic& nic : impl_->provider.nics()) {
-    const bool control_only = nic.id == impl_->config.control_nic && !impl_->config.control_nic_is_data;
-    if (control_only) continue;  // host() listens there if need be
+    if (nic.id == impl_->config.management_nic) continue;  // host_at() listens there if need be
     const auto address = impl_->provider.listen(nic.id, 0);
     if (!address) {
       last = address.error().what;
@@ -379,7 +377,6 @@ Status Engine::listen() {
     }
     if (!nic.carrier)
       impl_->note(LogLevel::kWarn, fmt::format("NIC {} has no carrier; it joins when it has.", nic.name));
-    if (nic.id == impl_->config.control_nic) impl_->control_listener = *address;
     self_.ports.push_back({nic.id, nic.name, *address, nic.speed_bytes_s});
   }
   if (self_.ports.empty()) {
@@ -389,32 +386,28 @@ Status Engine::listen() {
   return {};
 }
 
-Result<UniqueId> Engine::host(std::size_t expected, std::uint16_t port, const Secret* secret) {
+Result<UniqueId> Engine::host(std::size_t expected, const Place* place) {
   if (expected > kRosterMax) {
     return fail(Fault::kMisuse, fmt::format("A job has at most {} processes, not {}.", kRosterMax, expected));
   }
-  if (!impl_->control_listener || port != 0) {
-    const auto address = impl_->provider.listen(impl_->config.control_nic, port);
+  std::vector<Address> reach;
+  for (const ProcessInfo::Port& port : self_.ports) reach.push_back(port.listen);
+  std::vector<Address> addresses = reach;
+  if (place != nullptr) {
+    const auto address = impl_->provider.listen(place->nic, place->port);
     if (!address) return std::unexpected(address.error());
-    impl_->control_listener = *address;
-  }
-  std::vector<Address> addresses{*impl_->control_listener};
-  for (const ProcessInfo::Port& one : self_.ports) {
-    if (one.nic != impl_->config.control_nic) addresses.push_back(one.listen);
+    addresses.insert(addresses.begin(), *address);
   }
   UniqueId id = UniqueId::make(impl_->env.random, std::move(addresses));
-  if (secret != nullptr) id.secret = *secret;
-  impl_->meeting(impl_->keyring.add(id.secret)).host(expected);
+  if (place != nullptr) id.place = {id.root.front()};
+  if (place != nullptr && place->secret) id.secret = *place->secret;
+  impl_->meeting(impl_->keyring.add(id.secret)).host(expected, std::move(reach));
   return id;
 }
 
 KeyId Engine::join(const UniqueId& id, std::uint32_t rank, std::uint32_t expected) {
-  std::vector<NicId> nics{impl_->config.control_nic};
-  if (impl_->config.control_nic_is_data) {
-    for (const ProcessInfo::Port& port : self_.ports) {
-      if (port.nic != impl_->config.control_nic) nics.push_back(port.nic);
-    }
-  }
+  ControlNics nics{.data = {}, .place = impl_->config.place_nic};
+  for (const ProcessInfo::Port& port : self_.ports) nics.data.push_back(port.nic);
   ProcessInfo member = self_;
   member.rank = rank;
   const KeyId key = impl_->keyring.add(id.secret);
@@ -436,6 +429,9 @@ const std::vector<ProcessInfo>& Engine::roster() const {
 }
 const std::string& Engine::join_failure(KeyId rendezvous) const {
   return impl_->known(rendezvous).failure();
+}
+std::optional<ControlWay> Engine::control_way(KeyId rendezvous) const {
+  return impl_->known(rendezvous).way();
 }
 const std::vector<ProcessId>& Engine::left(KeyId rendezvous) const {
   return impl_->known(rendezvous).left();

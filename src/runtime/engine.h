@@ -31,8 +31,8 @@ struct EngineConfig {
   ServerId server;
   std::uint32_t rank = 0;
   std::string host;
-  NicId control_nic;                // NIC the control connection uses
-  bool control_nic_is_data = true;  // false: a management NIC that carries no data paths
+  std::optional<NicId> management_nic;  // carries control alone, never data
+  NicId place_nic;                      // leads to the place of an id that has one: that NIC, or a data NIC
   Duration probe_timeout = 250ms;
 };
 
@@ -65,10 +65,18 @@ class Engine final : private NoticeSender {
 
   // Listens on every NIC. NICs that can not listen are left out and named in the log; none left is an error.
   Status listen();
-  // Becomes the root of a rendezvous of `expected` processes (0: as many as its members say) and makes its id: the control NIC's
-  // address first, then the data NICs', so that a job starts and keeps its control network when one NIC is down.
-  // `port` 0: of the system's choice. `secret`: drawn unless given. Call it after listen() and before join() of that id.
-  Result<UniqueId> host(std::size_t expected, std::uint16_t port = 0, const Secret* secret = nullptr);
+  // Becomes the root of a rendezvous of `expected` processes (0: as many as its members say) and makes its id, with the
+  // data NICs' addresses, so that a job starts and keeps its control network when one NIC is down. Call it after
+  // listen() and before join() of that id.
+  Result<UniqueId> host(std::size_t expected) { return host(expected, nullptr); }
+  // The same at a place: this NIC listens for control at `port` (0: of the system's choice), and that address is the
+  // id's place. `secret`: drawn unless given.
+  struct Place {
+    NicId nic;
+    std::uint16_t port = 0;
+    std::optional<Secret> secret;
+  };
+  Result<UniqueId> host_at(const Place& place, std::size_t expected) { return host(expected, &place); }
   // Joins as `rank` of `expected` (0: the root knows). The key names the rendezvous from now on.
   KeyId join(const UniqueId& id, std::uint32_t rank, std::uint32_t expected = 0);
   KeyId join(const UniqueId& id) { return join(id, self_.rank); }
@@ -80,6 +88,8 @@ class Engine final : private NoticeSender {
   // Its members by rank; empty until ready. Without a name: every process ever met.
   const std::vector<ProcessInfo>& roster(KeyId rendezvous) const;
   const std::vector<ProcessInfo>& roster() const;
+  // How control gets to its root; nullopt: not now, or the root is here.
+  std::optional<ControlWay> control_way(KeyId rendezvous) const;
   // Members that have said goodbye, in that order; known where the root is here.
   const std::vector<ProcessId>& left(KeyId rendezvous) const;
   // Says goodbye there. Sessions stay. A root it hosts stays until everybody has left.
@@ -115,6 +125,7 @@ class Engine final : private NoticeSender {
   static constexpr std::size_t kVerdictsMax = Judge::kVerdictsMax;
 
  private:
+  Result<UniqueId> host(std::size_t expected, const Place* place);
   void send_notice(ProcessId to, ByteView bytes) override;
   ProcessInfo self_;
   struct Impl;

@@ -192,14 +192,19 @@ TEST(Engine, ManagementNicCarriesNoData) {
   test::TestNet net;
   FixedClock clock;
   EngineConfig config = config_of(1);
-  config.control_nic = {2};
-  config.control_nic_is_data = false;
+  config.management_nic = config.place_nic = NicId{2};
   Node node(net, clock, 1, 3, config);
   ASSERT_TRUE(node.engine.listen().has_value());
   EXPECT_EQ(node.engine.self().ports.size(), 2u);
-  const auto id = node.engine.host(1);
+  const Address management = Address::v4(127, 2, 0, 1, 1000);
+  const auto id = node.engine.host_at({.nic = {2}}, 1);
   ASSERT_TRUE(id.has_value());
-  EXPECT_EQ(id->root.front(), Address::v4(127, 2, 0, 1, 1000));
+  EXPECT_EQ(id->place, std::vector{management});
+  EXPECT_EQ(id->root.size(), 3u);
+  const auto other = node.engine.host(1);
+  ASSERT_TRUE(other.has_value());
+  EXPECT_EQ(other->place, std::vector<Address>{});
+  EXPECT_EQ(std::ranges::count(other->root, management), 0) << "without a place nothing is met there";
 }
 
 TEST(Engine, TooLargeAJobIsRefused) {

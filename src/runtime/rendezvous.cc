@@ -8,12 +8,12 @@
 
 namespace r2ccl {
 
-void Rendezvous::host(std::size_t expected) {
+void Rendezvous::host(std::size_t expected, std::vector<Address> reach) {
   R2CCL_ASSERT(!root_ && !client_, "a rendezvous is hosted once, before it is joined");
-  root_ = std::make_unique<ControlRoot>(expected, log_);
+  root_ = std::make_unique<ControlRoot>(expected, std::move(reach), log_);
 }
 
-void Rendezvous::join(const ProcessInfo& self, const UniqueId& id, std::uint32_t expected, std::vector<NicId> nics) {
+void Rendezvous::join(const ProcessInfo& self, const UniqueId& id, std::uint32_t expected, ControlNics nics) {
   R2CCL_ASSERT(!client_, "a process joins a rendezvous once");
   client_ = std::make_unique<ControlClient>(self, id, key_, expected, std::move(nics), provider_, log_);
   if (!root_) return;

@@ -22,11 +22,11 @@ class Rendezvous final {
   Rendezvous(KeyId key, Provider& provider, Log& log) : key_(key), provider_(provider), log_(log) {}
 
   KeyId key() const { return key_; }
-  // Becomes the root. `expected` 0: as many as the members say.
-  void host(std::size_t expected);
+  // Becomes the root. `expected` 0: as many as the members say. `reach`: where members find it, wherever they met it.
+  void host(std::size_t expected, std::vector<Address> reach);
   bool hosts() const { return root_ != nullptr; }
-  // Becomes a member; `self` says as which rank, `nics` are tried in order.
-  void join(const ProcessInfo& self, const UniqueId& id, std::uint32_t expected, std::vector<NicId> nics);
+  // Becomes a member; `self` says as which rank.
+  void join(const ProcessInfo& self, const UniqueId& id, std::uint32_t expected, ControlNics nics);
   bool joined() const { return client_ != nullptr; }
 
   void accept(std::unique_ptr<Link> link, Instant now);  // a control link with this key; closed where nobody hosts
@@ -36,6 +36,7 @@ class Rendezvous final {
   const std::vector<ProcessInfo>& roster() const;
   bool names(ProcessId process) const;
   bool connected() const { return client_ && client_->connected(); }
+  std::optional<ControlWay> way() const { return client_ ? client_->way() : std::nullopt; }
   const std::string& failure() const;  // why the root refuses us; empty: it does not
   void send(ProcessId to, NoticeKind kind, ByteView bytes);
   const std::vector<ProcessId>& left() const;  // members that said goodbye to a root here, in that order

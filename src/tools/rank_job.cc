@@ -21,14 +21,10 @@ void must(const Status& status) {
 }
 
 Result<RankJob> join_job(const Launched& launch, const Settings& settings, const CommConfig& config) {
-  Address place;
-  if (!launch.id && !launch.host.empty()) {
-    const auto resolved = resolve(launch.host, launch.port);
-    if (!resolved) return std::unexpected(resolved.error());
-    place = *resolved;
-  }
-  RankJob job{std::make_unique<World>(settings_for(launch, settings, place)), nullptr};
-  const auto id = meet(*job.world, launch, place);
+  const auto place = place_of(launch);
+  if (!place) return std::unexpected(place.error());
+  RankJob job{std::make_unique<World>(settings_for(settings, *place), *place), nullptr};
+  const auto id = meet(*job.world, launch);
   if (!id) return std::unexpected(id.error());
   auto comm = job.world->join(*id, launch.rank, launch.size, config);
   if (!comm) return std::unexpected(comm.error());

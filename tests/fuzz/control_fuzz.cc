@@ -36,13 +36,16 @@ void parse_everything(ByteView body) {
   (void)parse_notice(body);
   (void)parse_process(body);
   (void)parse_refusal(body);
+  if (const auto addresses = parse_reach(body);
+      addresses && encode_reach(*addresses) != Bytes(body.begin(), body.end()))
+    std::abort();
 }
 
 }  // namespace
 
 extern "C" int LLVMFuzzerTestOneInput(const std::uint8_t* data, std::size_t size) {
   Quiet log;
-  ControlRoot root(2, log);
+  ControlRoot root(2, {Address::v4(127, 0, 0, 1, 1)}, log);
   Instant now{1s};
   const auto member = [&](std::uint64_t process) {
     auto [here, there] = make_local_links({Purpose::kControl, {}, {process}, {}, {}}, {100});

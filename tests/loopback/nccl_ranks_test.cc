@@ -62,6 +62,7 @@ struct Job {
   std::uint32_t ranks = 2;
   std::string fault = {};
   std::vector<std::string> settings;  // "NAME=value"
+  std::string host = {};              // where they meet; empty: at the first NIC of rank 0
 };
 
 struct Rank {
@@ -82,7 +83,7 @@ RankProcesses::Program program_of(const Job& job, const std::function<void(const
     ::unsetenv("LONG_TESTS");  // the library would refuse a name it does not know
     set(fmt::format("R2CCL_NICS=127.10.0.{0},127.11.0.{0},127.12.0.{0}", number + 1));
     set(fmt::format("R2CCL_SERVER={}", number));
-    set("NCCL_COMM_ID=" + to_text(place));
+    set("NCCL_COMM_ID=" + (job.host.empty() ? to_text(place) : fmt::format("{}:{}", job.host, place.port)));
     set("R2CCL_FAULT=" + job.fault);
     for (const std::string& setting : job.settings) set(setting);
     try {
@@ -146,6 +147,23 @@ TEST(NcclRanks, SplitCommunicatorsSurviveANicThatIsCut) {
                       }));
   for (std::uint32_t rank = 0; rank < job.ranks; ++rank) EXPECT_EQ(ranks.next_line(rank), "exact") << "rank " << rank;
   expect_repairs(log.text());
+}
+
+// No NIC has these addresses; a split meets at the NICs all the same.
+TEST(NcclRanks, NcclCommIdMayBeAnyAddressOfRankZerosServer) {
+  for (const char* host : {"127.99.0.1", "localhost", "[::1]"}) {
+    const Job job{.settings = {"NCCL_DEBUG=VERSION"}, .host = host};
+    RankProcesses ranks(
+        job.ranks, program_of(job, [](const Rank& rank) {
+          ncclComm_t turned = nullptr;
+          rank.nccl.must(rank.nccl.ncclCommSplit(rank.comm, 0, -static_cast<int>(rank.number), &turned, nullptr));
+          sum_for(rank.nccl, turned, 0ms);
+          end(rank.nccl, turned);
+          end(rank.nccl, rank.comm);
+          rank.tell("exact");
+        }));
+    for (std::uint32_t rank = 0; rank < job.ranks; ++rank) EXPECT_EQ(ranks.next_line(rank), "exact") << host;
+  }
 }
 
 TEST(NcclRanks, AShrunkCommunicatorSurvivesANicThatIsCut) {

@@ -5,8 +5,10 @@
 
 #include <fmt/format.h>
 
+#include "base/assert.h"
 #include "topology/discover/discover.h"
 #include "transport/fault/fault_spec.h"
+#include "transport/tcp/socket.h"
 
 namespace r2ccl {
 namespace {
@@ -39,19 +41,11 @@ SessionConfig session_config(const Settings& settings) {
   return config;
 }
 
-// Adds the NIC for control alone behind the data NICs, or takes it out of service for data when it is one of them.
-Result<NicId> add_control_nic(const std::string& name, std::vector<Nic>& nics) {
-  const auto known =
-      std::ranges::find_if(nics, [&](const Nic& nic) { return nic.name == name || to_text(nic.address) == name; });
-  if (known != nics.end()) return known->id;
-  NicRequest request;
-  request.list = name;
-  auto found = discover_nics(request);
-  if (!found) return std::unexpected(found.error());
-  Nic nic = found->front();
-  nic.id = {static_cast<std::uint8_t>(nics.back().id.value + 1)};
-  nics.push_back(nic);
-  return nic.id;
+// As routes are now.
+Result<WayToPlace> find_way(const MeetingPlace& place, std::span<const Nic> data_nics) {
+  std::vector<std::optional<Address>> sources;
+  for (const Address& address : place.addresses) sources.push_back(source_towards(address));
+  return way_to_place(place, data_nics, read_interfaces(), sources);
 }
 
 }  // namespace
@@ -80,14 +74,7 @@ Result<std::unique_ptr<Process>> Process::create(const Settings& settings, const
   config.server = server_of(settings);
   config.rank = options.rank;
   config.host = options.host.empty() ? host_name() : options.host;
-  config.control_nic = nics->front().id;
-  config.control_nic_is_data = options.control_nic.empty();
-  if (!config.control_nic_is_data) {
-    const auto nic = add_control_nic(options.control_nic, *nics);
-    if (!nic) return std::unexpected(nic.error());
-    config.control_nic = *nic;
-  }
-
+  const bool checksum = checks_payloads(settings, *nics);
   std::vector<FaultSpec> faults;
   if (!settings.fault.empty()) {
     auto parsed = parse_faults(settings.fault);
@@ -95,6 +82,15 @@ Result<std::unique_ptr<Process>> Process::create(const Settings& settings, const
     faults = std::move(*parsed);
     if (const Status status = FaultProvider::check(faults, config.server, *nics); !status)
       return std::unexpected(status.error());
+  }
+  std::optional<NicId> place_host;
+  if (options.place) {
+    const auto way = find_way(*options.place, *nics);
+    if (!way) return std::unexpected(way.error());
+    nics->push_back(way->management);
+    config.management_nic = way->management.id;
+    config.place_nic = way->dial;
+    place_host = way->host;
   }
   TcpConfig tcp;
   tcp.send_buffer_bytes = tcp.receive_buffer_bytes = static_cast<int>(settings.socket_buffer_bytes);
@@ -105,20 +101,22 @@ Result<std::unique_ptr<Process>> Process::create(const Settings& settings, const
   auto dialer = TcpDialer::open(*nics, tcp);
   if (!dialer) return std::unexpected(dialer.error());
 
-  std::unique_ptr<Process> process(new Process(settings, std::move(*dialer), faults, config, options.log));
+  std::unique_ptr<Process> process(new Process(settings, std::move(*dialer), faults, config, checksum, options.log));
+  process->place_ = options.place;
+  process->place_host_ = place_host;
   if (const Status status = process->engine_->listen(); !status) return std::unexpected(status.error());
   if (options.progress_thread) process->driver_->start();
   return process;
 }
 
 Process::Process(const Settings& settings, std::unique_ptr<TcpDialer> dialer, const std::vector<FaultSpec>& faults,
-                 const EngineConfig& config, Log* log)
+                 const EngineConfig& config, bool checksum, Log* log)
     : log_(log != nullptr ? *log : own_log_.emplace(settings.log_level(), settings.debug_file)),
       dialer_(std::move(dialer)) {
   ProcessId self;
   while (self.value == 0) self.value = random_.next();
   StreamLimits limits;
-  limits.checksum = checks_payloads(settings, dialer_->nics());
+  limits.checksum = checksum;
   limits.align_payloads = true;
   streams_ = std::make_unique<StreamProvider>(*dialer_, keyring_, random_, self, limits);
   Provider* provider = streams_.get();
@@ -140,9 +138,22 @@ Process::~Process() {
   driver_->stop();
 }
 
-Result<UniqueId> Process::host(std::size_t expected, std::uint16_t port) {
+Result<UniqueId> Process::host(std::size_t expected) {
   Result<UniqueId> id = fail(Fault::kBug, "not asked yet");
-  driver_->with_engine([&](Engine& engine) { id = engine.host(expected, port); });
+  driver_->with_engine([&](Engine& engine) { id = engine.host(expected); });
+  return id;
+}
+
+Result<UniqueId> Process::host_at_place(const Secret& secret) {
+  R2CCL_ASSERT(place_.has_value(), "this process has no place to host at");
+  const std::uint16_t port = place_->addresses.front().port;
+  if (!place_host_) {
+    return fail(Fault::kMisuse, fmt::format("the ranks are to meet at {}, port {}, but no interface of rank 0's server "
+                                            "has that address: set MASTER_ADDR or NCCL_COMM_ID to one that has",
+                                            place_->host, port));
+  }
+  Result<UniqueId> id = fail(Fault::kBug, "not asked yet");
+  driver_->with_engine([&](Engine& engine) { id = engine.host_at({*place_host_, port, secret}, 0); });
   return id;
 }
 

@@ -21,6 +21,7 @@
 #include "runtime/engine.h"
 #include "runtime/threads/driver.h"
 #include "telemetry/telemetry.h"
+#include "topology/discover/meeting_place.h"
 #include "transport/fault/fault_provider.h"
 #include "transport/stream/keyring.h"
 #include "transport/stream/stream_provider.h"
@@ -30,10 +31,10 @@ namespace r2ccl {
 
 struct ProcessOptions {
   std::uint32_t rank = 0;
-  std::string host;             // label for people; empty: the host's name
-  std::string control_nic;      // name or address of a NIC for control alone; empty: the first data NIC carries it too
-  bool progress_thread = true;  // false: only callers drive
-  Log* log = nullptr;           // borrowed; null: stderr or the file that the settings name
+  std::string host;                   // label for people; empty: the host's name
+  std::optional<MeetingPlace> place;  // where ids that have one are met; nullopt: there are none
+  bool progress_thread = true;        // false: only callers drive
+  Log* log = nullptr;                 // borrowed; null: stderr or the file that the settings name
   // The same in all processes of a job; see SessionLimits.
   std::size_t copy_bytes_max = SessionLimits{}.copy_bytes_max;
   std::size_t eager_message_max = SessionLimits{}.eager_message_max;
@@ -53,7 +54,10 @@ class Process final {
   Process& operator=(const Process&) = delete;
 
   // Becomes the root of a job of `expected` processes and makes its unique id. Call before join().
-  Result<UniqueId> host(std::size_t expected, std::uint16_t port = 0);
+  Result<UniqueId> host(std::size_t expected);
+  // The same at the place of the options, for as many as its members say. kMisuse with one sentence when it is not on
+  // this server.
+  Result<UniqueId> host_at_place(const Secret& secret);
   // Ends when all processes have joined, or with a sentence after `within`.
   Status join(const UniqueId& id, Duration within);
   // Says goodbye to everybody, at most kFinishMax. True if all of it was heard.
@@ -72,8 +76,10 @@ class Process final {
 
  private:
   Process(const Settings& settings, std::unique_ptr<TcpDialer> dialer, const std::vector<FaultSpec>& faults,
-          const EngineConfig& config, Log* log);
+          const EngineConfig& config, bool checksum, Log* log);
 
+  std::optional<MeetingPlace> place_;
+  std::optional<NicId> place_host_;  // where it is listened for
   SteadyClock clock_;
   SodiumRandom random_;
   std::optional<StderrLog> own_log_;

@@ -26,7 +26,7 @@ struct Job {
     for (unsigned rank = 0; rank < count; ++rank) {
       Settings settings = settings_of(rank, nics);
       settings.fault = fault;
-      auto made = Process::create(settings, {.rank = rank, .host = "", .control_nic = "", .progress_thread = true});
+      auto made = Process::create(settings, {.rank = rank, .host = "", .progress_thread = true});
       EXPECT_TRUE(made.has_value()) << made.error().what;
       processes.push_back(std::move(*made));
     }
@@ -109,7 +109,7 @@ TEST(Process, TransferSurvivesADeadNicAndBothEndsNameIt) {
 
 TEST(Process, WrongSecretIsNamed) {
   Job job(1);
-  auto made = Process::create(settings_of(7, 1), {.rank = 1, .host = "", .control_nic = "", .progress_thread = true});
+  auto made = Process::create(settings_of(7, 1), {.rank = 1, .host = "", .progress_thread = true});
   ASSERT_TRUE(made.has_value());
   auto other = UniqueId::make((*made)->random(), {job.processes[0]->self().ports[0].listen});
   const Status joined = (*made)->join(other, 300ms);
@@ -137,15 +137,58 @@ TEST(Process, ServerComesFromTheSettingsOrTheHost) {
   EXPECT_EQ(server_of(Settings{}), server_of(Settings{}));
 }
 
-TEST(Process, ControlNicMayCarryControlAlone) {
-  Settings settings = settings_of(0, 2);
-  auto made = Process::create(settings, {.rank = 0, .host = "", .control_nic = "127.40.9.9", .progress_thread = true});
-  ASSERT_TRUE(made.has_value()) << made.error().what;
-  EXPECT_EQ((*made)->self().ports.size(), 2u);
-  const auto id = (*made)->host(1);
-  ASSERT_TRUE(id.has_value());
-  EXPECT_EQ(id->root.front().ip, Address::v4(127, 40, 9, 9).ip);
-  EXPECT_TRUE((*made)->join(*id, 10s).has_value());
+MeetingPlace place_at(const std::string& host, const Address& address, bool named) {
+  return {host, {address}, named};
+}
+
+// A port that was free a moment ago.
+Address free_address(std::uint8_t a, std::uint8_t b) {
+  std::vector<Nic> nics{{.id = {0}, .name = "", .address = Address::v4(127, a, b, 9)}};
+  return TcpDialer::open(nics, {}).value()->listen({0}, 0).value();
+}
+
+// At no data NIC's address; by name it is listened for everywhere.
+TEST(Process, APlaceThatIsNoDataNicIsMetThereAndGivesTheDataNicsAway) {
+  for (const bool named : {false, true}) {
+    const Address address = free_address(49, named ? 2 : 1);
+    std::vector<std::unique_ptr<Process>> processes;
+    for (unsigned rank = 0; rank < 2; ++rank) {
+      ProcessOptions options{.rank = rank, .place = place_at("node", address, named)};
+      auto made = Process::create(settings_of(rank, 2), options);
+      ASSERT_TRUE(made) << made.error().what;
+      EXPECT_EQ((*made)->self().ports.size(), 2u) << "it carries no data";
+      processes.push_back(std::move(*made));
+    }
+    const auto hosted = processes[0]->host_at_place(Secret{});
+    ASSERT_TRUE(hosted) << hosted.error().what;
+    UniqueId id = *hosted;
+    id.root = id.place = {address};  // as a launcher says it
+    std::vector<std::thread> threads;
+    std::vector<KeyId> jobs(2);
+    for (unsigned rank = 0; rank < 2; ++rank) {
+      Process& process = *processes[rank];
+      process.driver().with_engine([&](Engine& engine) { jobs[rank] = engine.join(id, rank, 2); });
+      const auto ready = [](Engine& engine) { return engine.ready(); };
+      ASSERT_TRUE(rank == 0 || process.driver().wait_until(ready, process.clock().now() + 20s));
+    }
+    processes[1]->driver().with_engine([&](Engine& engine) {
+      const auto way = engine.control_way(jobs[1]);
+      ASSERT_TRUE(way);
+      EXPECT_EQ(way->root, address);
+    });
+    for (auto& process : processes) threads.emplace_back([&] { EXPECT_TRUE(process->finish()); });
+    for (std::thread& thread : threads) thread.join();
+  }
+}
+
+TEST(Process, APlaceOfAnotherServerIsNotHosted) {
+  const ProcessOptions options{.place = place_at("node7", Address::v4(192, 0, 2, 1, 5), true)};
+  auto made = Process::create(settings_of(0, 1), options);
+  ASSERT_TRUE(made) << made.error().what;
+  const auto hosted = (*made)->host_at_place(Secret{});
+  ASSERT_FALSE(hosted);
+  EXPECT_NE(hosted.error().what.find("to meet at node7, port 5, but no interface"), std::string::npos)
+      << hosted.error().what;
 }
 
 TEST(Process, PayloadsAreCheckedWhereAWireMayDamageThem) {

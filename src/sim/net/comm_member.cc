@@ -73,7 +73,7 @@ bool CommMember::create_due(Engine& engine, Env env, Instant start, Instant now,
     return false;
   }
   if (!id) {
-    auto made = engine.host(0);
+    auto made = engine.host_at({.nic = scenario_.management_nic()}, 0);
     if (!made) complain("no id: " + made.error().what);
     if (!made) return false;
     id = *made;

@@ -83,9 +83,7 @@ void Run::start_faults() {
 
 // The processes of a run of messages meet by one id; communicators make their own.
 bool Run::call_together() {
-  for (const auto& process : processes_) {
-    if (scenario_.collectives) process->listen();
-  }
+  for (const auto& process : processes_) process->listen();
   if (scenario_.collectives) return true;
   const auto id = processes_[0]->host_root();
   if (!id) referee_.violation("root: " + id.error().what);

@@ -61,6 +61,7 @@ struct Scenario {
   bool early_faults = false;           // the plan starts before the processes have found each other
   bool calm = false;                   // no path may go down at all
   bool never_silent = false;           // slow, late or paused, but never silent: no path may be judged silent
+  NicId management_nic() const { return {static_cast<std::uint8_t>(data_nics)}; }
   std::size_t servers() const { return (processes + per_server - 1) / per_server; }
   std::uint8_t server_of(std::size_t process) const { return static_cast<std::uint8_t>(process / per_server); }
   std::uint8_t first_process(std::size_t server) const { return static_cast<std::uint8_t>(server * per_server); }

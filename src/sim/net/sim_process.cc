@@ -14,8 +14,7 @@ EngineConfig engine_config(std::size_t index, const Scenario& scenario) {
   config.server = {std::uint64_t{scenario.server_of(index)} + 1};
   config.rank = static_cast<std::uint32_t>(index);
   config.host = fmt::format("server{}", scenario.server_of(index));
-  config.control_nic = {static_cast<std::uint8_t>(scenario.data_nics)};
-  config.control_nic_is_data = false;
+  config.management_nic = config.place_nic = scenario.management_nic();
   return config;
 }
 
@@ -52,7 +51,7 @@ SimProcess::~SimProcess() {
 }
 
 Result<UniqueId> SimProcess::host_root() {
-  return engine_->host(scenario_.processes);
+  return engine_->host_at({.nic = scenario_.management_nic()}, scenario_.processes);
 }
 
 void SimProcess::listen() {
@@ -61,7 +60,6 @@ void SimProcess::listen() {
 }
 
 void SimProcess::join(const UniqueId& id) {
-  listen();
   engine_->join(id);
 }
 
