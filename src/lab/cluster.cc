@@ -5,6 +5,8 @@
 #include <fstream>
 #include <functional>
 #include <initializer_list>
+#include <iterator>
+#include <span>
 #include <string_view>
 #include <utility>
 
@@ -20,18 +22,32 @@ struct Sysctl {
   const char* value;
 };
 // Without the first three a NIC would answer for the others of its server, and packets of one rail would come in by another.
-// The last keeps neighbour discovery of addresses that nobody uses off the wire.
 constexpr Sysctl kServerSettings[] = {
-    {"/proc/sys/net/ipv4/conf/all/arp_ignore", "1"},       {"/proc/sys/net/ipv4/conf/all/arp_announce", "2"},
-    {"/proc/sys/net/ipv4/conf/all/rp_filter", "0"},        {"/proc/sys/net/ipv4/conf/default/rp_filter", "0"},
-    {"/proc/sys/net/ipv6/conf/default/disable_ipv6", "1"},
+    {"/proc/sys/net/ipv4/conf/all/arp_ignore", "1"},
+    {"/proc/sys/net/ipv4/conf/all/arp_announce", "2"},
+    {"/proc/sys/net/ipv4/conf/all/rp_filter", "0"},
+    {"/proc/sys/net/ipv4/conf/default/rp_filter", "0"},
+};
+// Keeps neighbour discovery of addresses that nobody uses off the wire.
+constexpr Sysctl kWithoutV6[] = {{"/proc/sys/net/ipv6/conf/default/disable_ipv6", "1"}};
+// Addresses can be used at once, without asking whether somebody has them, and outlive a NIC that is set down as IPv4's
+// do.
+constexpr Sysctl kWithV6[] = {
+    {"/proc/sys/net/ipv6/conf/default/disable_ipv6", "0"},
+    {"/proc/sys/net/ipv6/conf/default/accept_dad", "0"},
+    {"/proc/sys/net/ipv6/conf/default/accept_ra", "0"},
+    {"/proc/sys/net/ipv6/conf/all/keep_addr_on_down", "1"},
 };
 
-Status configure(const Fd& name_space, const std::string& name) {
+Status configure(const Fd& name_space, const std::string& name, bool ipv6) {
+  std::vector<Sysctl> settings(std::begin(kServerSettings), std::end(kServerSettings));
+  const std::span<const Sysctl> more = ipv6 ? std::span<const Sysctl>(kWithV6) : std::span<const Sysctl>(kWithoutV6);
+  settings.insert(settings.end(), more.begin(), more.end());
   return inside(name_space, [&]() -> Status {
-    for (const Sysctl& setting : kServerSettings) {
+    for (const Sysctl& setting : settings) {
       std::ofstream file(setting.path);
-      if (!file && std::string_view(setting.path).find("ipv6") != std::string_view::npos) continue;  // no IPv6 here
+      if (!file && !ipv6 && std::string_view(setting.path).find("ipv6") != std::string_view::npos)
+        continue;  // has none
       if (file << setting.value << std::flush) continue;
       return fail(Fault::kBusy, fmt::format("can not write {} to {} in {}", setting.value, setting.path, name));
     }
@@ -47,11 +63,11 @@ Result<Place> open_place(const std::string& name) {
   return Place{std::move(*name_space), name, std::move(*netlink)};
 }
 
-Result<Place> make_place(const std::string& name) {
+Result<Place> make_place(const std::string& name, bool ipv6) {
   if (const Status made = make_namespace(name); !made) return std::unexpected(made.error());
   auto place = open_place(name);
   if (!place) return place;
-  if (const Status configured = configure(place->name_space, name); !configured)
+  if (const Status configured = configure(place->name_space, name, ipv6); !configured)
     return std::unexpected(configured.error());
   if (const Status up = place->netlink.set_up("lo", true); !up) return std::unexpected(up.error());
   return place;
@@ -77,16 +93,17 @@ Status connect(const Cable& cable, Place& server, Place& switch_place) {
   const Status connected =
       all_of({[&] { return switch_place.netlink.add_veth(cable.port, cable.nic, server.name_space); },
               [&] { return switch_place.netlink.set_bridge(cable.port, bridge->index); },
-              [&] { return server.netlink.add_address(cable.nic, cable.address, kPrefixLength); },
+              [&] { return server.netlink.add_address(cable.nic, cable.address); },
               [&] { return switch_place.netlink.set_up(cable.port, true); },
-              [&] { return server.netlink.set_up(cable.nic, true); }});
+              [&] { return server.netlink.set_up(cable.nic, true); },
+              [&] { return cable.link_local ? server.netlink.add_address(cable.nic, *cable.link_local) : Status{}; }});
   if (!connected) return connected;
   if (cable.rate_bytes_s != 0) {
     if (Status shaped = shape_both(server.netlink, switch_place.netlink, cable); !shaped) return shaped;
   }
   if (!cable.table) return {};
   if (Status ruled = server.netlink.add_source_rule(cable.address, *cable.table); !ruled) return ruled;
-  return server.netlink.set_source_route(cable.nic, *cable.table);
+  return server.netlink.set_source_route(cable.nic, cable.address, *cable.table);
 }
 
 // Removes its interfaces by name, so that they are gone when this returns: the kernel takes its time with those of a namespace that
@@ -117,14 +134,14 @@ Status check_free(const LabPlan& plan) {
 }
 
 Status build(const LabPlan& plan) {
-  auto switch_place = make_place(switch_namespace(plan));
+  auto switch_place = make_place(switch_namespace(plan), false);
   if (!switch_place) return std::unexpected(switch_place.error());
   for (const std::string& bridge : bridges(plan)) {
     if (Status added = switch_place->netlink.add_bridge(bridge); !added) return added;
     if (Status up = switch_place->netlink.set_up(bridge, true); !up) return up;
   }
   for (std::uint64_t server = 0; server < plan.servers; ++server) {
-    auto place = make_place(server_namespace(plan, server));
+    auto place = make_place(server_namespace(plan, server), plan.ipv6);
     if (!place) return std::unexpected(place.error());
     for (const Cable& cable : cables(plan, server)) {
       if (Status connected = connect(cable, *place, *switch_place); !connected) return connected;
@@ -164,9 +181,9 @@ Status Cluster::set(ServerId server, NicId nic, const NicState& state) {
   Netlink& inner = places_[1 + server.value].netlink;
   Netlink& outer = places_[0].netlink;
   Cable cable = cables(plan_, server.value)[nic.value];
-  cable.rate_bytes_s = state.rate_bytes_s;
+  const bool shaped = std::exchange(cable.rate_bytes_s, state.rate_bytes_s) != 0;
   Status done;
-  if (now->state.rate_bytes_s != state.rate_bytes_s) done = shape_both(inner, outer, cable);
+  if (shaped && now->state.rate_bytes_s != state.rate_bytes_s) done = shape_both(inner, outer, cable);
   if (done && now->state.bridged != state.bridged) {
     const auto bridge = outer.link(cable.bridge);
     if (!bridge) return std::unexpected(bridge.error());
@@ -175,24 +192,25 @@ Status Cluster::set(ServerId server, NicId nic, const NicState& state) {
   if (done && now->state.cable != state.cable) done = outer.set_up(cable.port, state.cable);
   if (done && now->state.up != state.up) {
     done = inner.set_up(cable.nic, state.up);
-    if (done && state.up && cable.table) done = inner.set_source_route(cable.nic, *cable.table);
+    if (done && state.up && cable.table) done = inner.set_source_route(cable.nic, cable.address, *cable.table);
   }
   return done;
 }
 
 Result<std::size_t> Cluster::reset(ServerId server, NicId nic) {
-  R2CCL_ASSERT(server.value < plan_.servers && nic.value < plan_.nics, "a NIC of the lab");
+  R2CCL_ASSERT(server.value < plan_.servers && nic <= plan_.management(), "a NIC of the lab");
   const Place& place = places_[1 + server.value];
-  return reset_connections(place.name_space, place.name, nic_address(server.value, nic.value));
+  return reset_connections(place.name_space, place.name, cables(plan_, server.value)[nic.value].address);
 }
 
 Result<NicReport> Cluster::read(ServerId server, NicId nic) {
-  R2CCL_ASSERT(server.value < plan_.servers && nic.value < plan_.nics, "a NIC of the lab");
+  R2CCL_ASSERT(server.value < plan_.servers && nic <= plan_.management(), "a NIC of the lab");
   Netlink& inner = places_[1 + server.value].netlink;
-  const std::string name = nic_name(nic.value);
+  const Cable cable = cables(plan_, server.value)[nic.value];
+  const std::string& name = cable.nic;
   const auto link = inner.link(name);
   if (!link) return std::unexpected(link.error());
-  const auto port = places_[0].netlink.link(port_name(server.value, nic.value));
+  const auto port = places_[0].netlink.link(cable.port);
   if (!port) return std::unexpected(port.error());
   const auto rate = inner.rate_bytes_s(name);
   if (!rate) return std::unexpected(rate.error());

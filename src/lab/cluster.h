@@ -47,7 +47,8 @@ class Cluster final {
 
   const LabPlan& plan() const { return plan_; }
   NicState healthy() const { return {.rate_bytes_s = plan_.rate_bytes_s}; }
-  // Makes the NIC so, touching only what differs.
+  // NICs are those of the plan and its management(), whose rate is left alone. Makes the NIC so, touching only what
+  // differs.
   Status set(ServerId server, NicId nic, const NicState& state);
   // Resets its connections and says how many there were.
   Result<std::size_t> reset(ServerId server, NicId nic);

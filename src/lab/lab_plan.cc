@@ -19,8 +19,25 @@ constexpr std::uint64_t kFirstTable = 100;
 constexpr std::uint64_t kBurstMin = 160 * 1024;
 constexpr std::uint64_t kLimitMin = 512 * 1024;
 
-Address address(std::uint8_t net, std::uint64_t server) {
-  return Address::v4(10, net, 0, static_cast<std::uint8_t>(1 + server));
+Address address(const LabPlan& plan, std::uint8_t net, std::uint64_t server) {
+  const auto host = static_cast<std::uint8_t>(1 + server);
+  if (!plan.ipv6) return Address::v4(10, net, 0, host);
+  Address out;
+  out.ip[0] = 0xfd;
+  out.ip[7] = net;
+  out.ip[15] = host;
+  return out;
+}
+
+// On a routed fabric all NICs are neighbours, so the address tells them apart.
+std::optional<Address> link_local(const LabPlan& plan, std::uint8_t net, std::uint64_t server) {
+  if (!plan.ipv6) return std::nullopt;
+  Address out;
+  out.ip[0] = 0xfe;
+  out.ip[1] = 0x80;
+  out.ip[13] = net;
+  out.ip[15] = static_cast<std::uint8_t>(1 + server);
+  return out;
 }
 
 bool is_name_letter(char c) {
@@ -34,6 +51,10 @@ Status store(std::string_view key, std::string_view value, LabState& state) {
   }
   if (key == "fabric" && (value == "rails" || value == "routed")) {
     state.plan.fabric = value == "rails" ? Fabric::kRails : Fabric::kRouted;
+    return {};
+  }
+  if (key == "ipv6" && (value == "0" || value == "1")) {
+    state.plan.ipv6 = value == "1";
     return {};
   }
   const Result<std::uint64_t> number = parse_integer(value);
@@ -101,11 +122,20 @@ std::vector<std::string> bridges(const LabPlan& plan) {
   return {names.begin(), names.end()};
 }
 
-Address nic_address(std::uint64_t server, std::uint64_t nic) {
-  return address(static_cast<std::uint8_t>(kFirstNet + nic), server);
+Address nic_address(const LabPlan& plan, std::uint64_t server, std::uint64_t nic) {
+  return address(plan, static_cast<std::uint8_t>(kFirstNet + nic), server);
 }
-Address management_address(std::uint64_t server) {
-  return address(kManagementNet, server);
+Address management_address(const LabPlan& plan, std::uint64_t server) {
+  return address(plan, kManagementNet, server);
+}
+
+std::string host_names(const LabPlan& plan) {
+  std::string lines = "127.0.0.1 localhost\n::1 localhost\n";
+  for (std::uint64_t server = 0; server < plan.servers; ++server) {
+    lines += fmt::format("{} server{}\n", to_text(nic_address(plan, server, 0)), server);
+    lines += fmt::format("{} server{}-mgmt\n", to_text(management_address(plan, server)), server);
+  }
+  return lines;
 }
 
 std::vector<Cable> cables(const LabPlan& plan, std::uint64_t server) {
@@ -114,7 +144,8 @@ std::vector<Cable> cables(const LabPlan& plan, std::uint64_t server) {
     Cable cable{.nic = nic_name(nic),
                 .port = port_name(server, nic),
                 .bridge = bridge_name(plan, nic),
-                .address = nic_address(server, nic),
+                .address = nic_address(plan, server, nic),
+                .link_local = link_local(plan, static_cast<std::uint8_t>(kFirstNet + nic), server),
                 .rate_bytes_s = plan.rate_bytes_s,
                 .table = std::nullopt};
     if (plan.fabric == Fabric::kRouted) cable.table = kFirstTable + nic;
@@ -123,7 +154,8 @@ std::vector<Cable> cables(const LabPlan& plan, std::uint64_t server) {
   out.push_back({.nic = std::string(kManagementNic),
                  .port = fmt::format("s{}m", server),
                  .bridge = std::string(kManagementBridge),
-                 .address = management_address(server),
+                 .address = management_address(plan, server),
+                 .link_local = link_local(plan, kManagementNet, server),
                  .rate_bytes_s = 0,
                  .table = std::nullopt});
   return out;
@@ -139,9 +171,10 @@ Shape shape_of(std::uint64_t rate_bytes_s) {
 
 std::string to_text(const LabState& state) {
   const LabPlan& plan = state.plan;
-  return fmt::format("name={}\nservers={}\nnics={}\nrate_bytes_s={}\nfabric={}\nprocess={}\nkept={}\n", plan.name,
-                     plan.servers, plan.nics, plan.rate_bytes_s, plan.fabric == Fabric::kRails ? "rails" : "routed",
-                     state.process, state.kept ? 1 : 0);
+  return fmt::format("name={}\nservers={}\nnics={}\nrate_bytes_s={}\nfabric={}\nipv6={}\nprocess={}\nkept={}\n",
+                     plan.name, plan.servers, plan.nics, plan.rate_bytes_s,
+                     plan.fabric == Fabric::kRails ? "rails" : "routed", plan.ipv6 ? 1 : 0, state.process,
+                     state.kept ? 1 : 0);
 }
 
 Result<LabState> parse_state(std::string_view text) {
@@ -157,7 +190,7 @@ Result<LabState> parse_state(std::string_view text) {
     if (!stored) return fail(Fault::kMisuse, fmt::format("the line '{}': {}", line, stored.error().what));
     seen.insert(key);
   }
-  constexpr std::size_t kKeys = 7;
+  constexpr std::size_t kKeys = 8;
   if (seen.size() != kKeys) return fail(Fault::kMisuse, fmt::format("{} of {} lines are there", seen.size(), kKeys));
   if (const Status checked = check(state.plan); !checked) return std::unexpected(checked.error());
   return state;

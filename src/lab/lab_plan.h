@@ -3,6 +3,7 @@
 //
 //   server s          namespace r2ccl-NAME-s<s>     eth<k>   10.(10+k).0.(1+s)/16   NIC k
 //                                                   mgmt0    10.250.0.(1+s)/16      not shaped; no fault touches it
+//                     with IPv6 instead: eth<k> fd00:0:0:<10+k>::<1+s>/64, fe80::<10+k>:<1+s>; mgmt0 as network 250
 //   the switch        namespace r2ccl-NAME-switch   s<s>p<k> the other end of NIC k of server s, in the bridge of its rail
 //                                                   s<s>m    the other end of mgmt0, in the bridge mgmt
 //
@@ -25,7 +26,6 @@ inline constexpr std::uint64_t kRailsMax = 16;
 inline constexpr std::uint64_t kRateMin = 125'000;        // 1 mbit
 inline constexpr std::uint64_t kRateMax = 2'000'000'000;  // 16 gbit: libnl holds bytes per second in an int
 inline constexpr std::size_t kNameMax = 32;
-inline constexpr std::uint8_t kPrefixLength = 16;              // of every address
 inline constexpr std::string_view kManagementNic = "mgmt0";    // in a server
 inline constexpr std::string_view kManagementBridge = "mgmt";  // in the switch
 
@@ -35,7 +35,12 @@ struct LabPlan {
   std::uint64_t nics = 2;                        // of each server
   std::uint64_t rate_bytes_s = 500'000'000 / 8;  // of each NIC, each way
   Fabric fabric = Fabric::kRouted;
+  bool ipv6 = false;  // in place of IPv4
   friend bool operator==(const LabPlan&, const LabPlan&) = default;
+
+  NicId management() const {
+    return {static_cast<std::uint8_t>(nics)};
+  }  // as a NIC that faults name, behind the others
 };
 
 // kMisuse with one sentence when a lab can not be so. A name has letters, digits, '-' and '_'.
@@ -50,8 +55,10 @@ std::string nic_name(std::uint64_t nic);                          // in its serv
 std::string port_name(std::uint64_t server, std::uint64_t nic);   // in the switch
 std::string bridge_name(const LabPlan& plan, std::uint64_t nic);  // in the switch
 std::vector<std::string> bridges(const LabPlan& plan);            // with the management network's
-Address nic_address(std::uint64_t server, std::uint64_t nic);
-Address management_address(std::uint64_t server);
+Address nic_address(const LabPlan& plan, std::uint64_t server, std::uint64_t nic);
+Address management_address(const LabPlan& plan, std::uint64_t server);
+// Lines of /etc/hosts: server<s> is its first NIC, server<s>-mgmt its address on the management network.
+std::string host_names(const LabPlan& plan);
 
 // One cable between a server and the switch.
 struct Cable {
@@ -59,6 +66,7 @@ struct Cable {
   std::string port;  // its end in the switch
   std::string bridge;
   Address address;
+  std::optional<Address> link_local;   // with IPv6
   std::uint64_t rate_bytes_s = 0;      // 0: not shaped
   std::optional<std::uint64_t> table;  // routes what comes from `address`, in a routed fabric
 };

@@ -18,8 +18,10 @@ LabPlan largest(Fabric fabric) {
 }
 
 TEST(LabPlan, EveryNameAndAddressIsTakenOnce) {
-  for (const Fabric fabric : {Fabric::kRails, Fabric::kRouted}) {
-    const LabPlan plan = largest(fabric);
+  for (const auto& [fabric, ipv6] :
+       {std::pair(Fabric::kRails, false), {Fabric::kRouted, false}, {Fabric::kRouted, true}}) {
+    LabPlan plan = largest(fabric);
+    plan.ipv6 = ipv6;
     const std::vector<std::string> made = bridges(plan);
     std::set<std::string> in_switch(made.begin(), made.end());
     std::set<Address> addresses;
@@ -32,7 +34,11 @@ TEST(LabPlan, EveryNameAndAddressIsTakenOnce) {
         EXPECT_EQ(std::ranges::count(made, cable.bridge), 1) << cable.bridge;
         EXPECT_LE(cable.port.size(), kInterfaceNameMax);
         EXPECT_LE(cable.nic.size(), kInterfaceNameMax);
-        EXPECT_EQ(cable.address.ip[12], 10) << "inside the lab's range";
+        EXPECT_EQ(cable.address.ip[ipv6 ? 0 : 12], ipv6 ? 0xfd : 10) << "inside the lab's range";
+        EXPECT_EQ(cable.link_local.has_value(), ipv6);
+        if (!ipv6) continue;
+        EXPECT_TRUE(cable.link_local->is_link_local());
+        EXPECT_TRUE(addresses.insert(*cable.link_local).second) << to_text(*cable.link_local);
       }
       EXPECT_EQ(in_server.size(), plan.nics + 1);
     }
@@ -57,6 +63,12 @@ TEST(LabPlan, NamespacesOfLabsDoNotMeet) {
     for (const std::string& one : namespaces({.name = name, .servers = 12}))
       EXPECT_TRUE(seen.insert(one).second) << one;
   }
+}
+
+TEST(LabPlan, ServersHaveNames) {
+  const LabPlan plan{.servers = 2, .nics = 2, .ipv6 = true};
+  EXPECT_THAT(host_names({.servers = 2, .nics = 2}), HasSubstr("\n10.10.0.2 server1\n10.250.0.2 server1-mgmt\n"));
+  EXPECT_THAT(host_names(plan), HasSubstr("\nfd00:0:0:a::1 server0\nfd00:0:0:fa::1 server0-mgmt\n"));
 }
 
 TEST(LabPlan, TheManagementNetworkIsNotShaped) {
@@ -95,7 +107,7 @@ TEST(LabPlan, EveryRateCanBeShaped) {
 TEST(LabState, WhatIsWrittenIsReadAgain) {
   LabState state{.plan = largest(Fabric::kRails), .process = 4711, .kept = false};
   EXPECT_EQ(parse_state(to_text(state)).value(), state);
-  state = {.plan = {.name = "x-1"}, .process = 1, .kept = true};
+  state = {.plan = {.name = "x-1", .ipv6 = true}, .process = 1, .kept = true};
   EXPECT_EQ(parse_state(to_text(state)).value(), state);
 }
 

@@ -57,6 +57,21 @@ std::vector<pid_t> processes_in(const Fd& name_space) {
   return found;
 }
 
+// A file of its own over /etc/hosts, in this process's view of the files; it goes with the last who has that view.
+Status show_hosts(const std::string& text) {
+  char path[] = "/tmp/r2ccl-hosts-XXXXXX";
+  const Fd file(::mkostemp(path, O_CLOEXEC));
+  if (!file) return broken("can not make the file", path);
+  Status shown;
+  if (::write(file.get(), text.data(), text.size()) != static_cast<ssize_t>(text.size()) ||
+      ::fchmod(file.get(), 0644) != 0)
+    shown = broken("can not write the file", path);
+  else if (::mount(path, "/etc/hosts", "none", MS_BIND, nullptr) != 0)
+    shown = broken("can not show the names of a lab at", "/etc/hosts");
+  ::unlink(path);
+  return shown;
+}
+
 }  // namespace
 
 bool namespace_exists(const std::string& name) {
@@ -114,14 +129,14 @@ Status inside(const Fd& name_space, const std::function<Status()>& body) {
   return done;
 }
 
-Status move_into(const Fd& name_space) {
+Status move_into(const Fd& name_space, const std::string& hosts) {
   if (::setns(name_space.get(), CLONE_NEWNET) != 0) return broken("can not enter", "a namespace");
   // /sys shows the interfaces of the namespace it was mounted in; nobody else must see the one mounted here.
   if (::unshare(CLONE_NEWNS) != 0) return broken("can not unshare", "mounts");
   if (::mount("", "/", "none", MS_SLAVE | MS_REC, nullptr) != 0) return broken("can not unshare", "mounts");
   if (::umount2("/sys", MNT_DETACH) != 0 && errno != EINVAL) return broken("can not unmount", "/sys");
   if (::mount("sysfs", "/sys", "sysfs", 0, nullptr) != 0) return broken("can not mount", "/sys");
-  return {};
+  return hosts.empty() ? Status{} : show_hosts(hosts);
 }
 
 Status end_processes(const Fd& name_space) {

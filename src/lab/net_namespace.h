@@ -26,8 +26,9 @@ Status remove_namespace(const std::string& name);
 
 // Runs the body inside and comes back.
 Status inside(const Fd& name_space, const std::function<Status()>& body);
-// This process stays inside, with a /sys of its own that shows the namespace's interfaces.
-Status move_into(const Fd& name_space);
+// This process stays inside, with a /sys of its own that shows the namespace's interfaces. `hosts`: what /etc/hosts
+// says to it and to nobody else; empty: what it says outside.
+Status move_into(const Fd& name_space, const std::string& hosts = "");
 
 // Kills every process that is inside and waits for their end, kProcessEndMax at most.
 Status end_processes(const Fd& name_space);

@@ -43,10 +43,29 @@ using Cache = std::unique_ptr<nl_cache, With<nl_cache_free>>;
 
 constexpr int kRulePriority = 1000;  // before the main table's
 
-// The IPv4 part of an address, with the length of its prefix.
+int family_of(const Address& address) {
+  return address.is_v4() ? AF_INET : AF_INET6;
+}
+
+// How much of an address names its network, all networks of a lab, and itself.
+struct Prefixes {
+  int network, lab, whole;
+};
+Prefixes prefixes_of(const Address& address) {
+  return address.is_v4() ? Prefixes{16, 8, 32} : Prefixes{64, 8, 128};
+}
+
 Addr to_nl(const Address& address, int prefix) {
-  Addr out(nl_addr_build(AF_INET, address.ip.data() + 12, 4));
+  const bool v4 = address.is_v4();
+  Addr out(nl_addr_build(family_of(address), address.ip.data() + (v4 ? 12 : 0), v4 ? 4 : 16));
   nl_addr_set_prefixlen(out.get(), prefix);
+  return out;
+}
+
+// What all addresses of a lab begin with.
+Address lab_network(const Address& address) {
+  Address out = address.is_v4() ? Address::v4(address.ip[12], 0, 0, 0) : Address{};
+  if (!address.is_v4()) out.ip[0] = address.ip[0];
   return out;
 }
 
@@ -155,12 +174,12 @@ Status Netlink::set_bridge(const std::string& name, int bridge) {
   return answer(rtnl_link_enslave_ifindex(socket_.get(), bridge, *index), "put into its bridge", name);
 }
 
-Status Netlink::add_address(const std::string& name, const Address& address, std::uint8_t prefix) {
+Status Netlink::add_address(const std::string& name, const Address& address) {
   const auto index = index_of(name);
   if (!index) return std::unexpected(index.error());
   const LocalAddress local(rtnl_addr_alloc());
   rtnl_addr_set_ifindex(local.get(), *index);
-  rtnl_addr_set_local(local.get(), to_nl(address, prefix).get());
+  rtnl_addr_set_local(local.get(), to_nl(address, prefixes_of(address).network).get());
   return answer(rtnl_addr_add(socket_.get(), local.get(), 0), fmt::format("give {} to", to_text(address)), name);
 }
 
@@ -192,8 +211,8 @@ Result<std::uint64_t> Netlink::rate_bytes_s(const std::string& name) {
 
 Status Netlink::add_source_rule(const Address& address, std::uint64_t table) {
   const Rule rule(rtnl_rule_alloc());
-  rtnl_rule_set_family(rule.get(), AF_INET);
-  rtnl_rule_set_src(rule.get(), to_nl(address, 32).get());
+  rtnl_rule_set_family(rule.get(), family_of(address));
+  rtnl_rule_set_src(rule.get(), to_nl(address, prefixes_of(address).whole).get());
   rtnl_rule_set_table(rule.get(), static_cast<std::uint32_t>(table));
   rtnl_rule_set_action(rule.get(), FR_ACT_TO_TBL);
   rtnl_rule_set_prio(rule.get(), kRulePriority);
@@ -201,12 +220,12 @@ Status Netlink::add_source_rule(const Address& address, std::uint64_t table) {
                 to_text(address));
 }
 
-Status Netlink::set_source_route(const std::string& name, std::uint64_t table) {
+Status Netlink::set_source_route(const std::string& name, const Address& address, std::uint64_t table) {
   const auto index = index_of(name);
   if (!index) return std::unexpected(index.error());
   const Route route(rtnl_route_alloc());
-  rtnl_route_set_family(route.get(), AF_INET);
-  rtnl_route_set_dst(route.get(), to_nl(Address::v4(10, 0, 0, 0), 8).get());
+  rtnl_route_set_family(route.get(), family_of(address));
+  rtnl_route_set_dst(route.get(), to_nl(lab_network(address), prefixes_of(address).lab).get());
   rtnl_route_set_table(route.get(), static_cast<std::uint32_t>(table));
   rtnl_route_set_scope(route.get(), RT_SCOPE_LINK);
   rtnl_nexthop* const hop = rtnl_route_nh_alloc();  // the route's from here on

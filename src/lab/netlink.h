@@ -43,12 +43,13 @@ class Netlink final {
   Status set_up(const std::string& name, bool up);
   // 0: out of whichever it is in.
   Status set_bridge(const std::string& name, int bridge);
-  Status add_address(const std::string& name, const Address& address, std::uint8_t prefix);
+  // In the lab's network of that address.
+  Status add_address(const std::string& name, const Address& address);
   // Replaces what was there.
   Status set_shape(const std::string& name, const Shape& shape);
   // What is sent from `address` to any address of the lab leaves by `name`. A NIC that was down has lost the route: add it again.
   Status add_source_rule(const Address& address, std::uint64_t table);
-  Status set_source_route(const std::string& name, std::uint64_t table);
+  Status set_source_route(const std::string& name, const Address& address, std::uint64_t table);
 
   Result<std::vector<LinkInfo>> links();
   Result<LinkInfo> link(const std::string& name);

@@ -158,7 +158,7 @@ Result<int> heal(const FaultOptions& options, const Context&) {
   auto cluster = lab::Cluster::open(state->plan);
   if (!cluster) return std::unexpected(cluster.error());
   for (std::uint64_t server = 0; server < state->plan.servers; ++server) {
-    for (std::uint64_t nic = 0; nic < state->plan.nics; ++nic) {
+    for (std::uint64_t nic = 0; nic <= state->plan.management().value; ++nic) {
       if (only && (only->server.value != server || only->nic.value != nic)) continue;
       const Status healed = cluster->set({server}, nic_id(nic), cluster->healthy());
       if (!healed) return std::unexpected(healed.error());
@@ -181,7 +181,7 @@ Result<Json> report(const lab::LabState& state) {
                       {"nic", nic},
                       {"namespace", lab::server_namespace(state.plan, server)},
                       {"interface", lab::nic_name(nic)},
-                      {"address", to_text(lab::nic_address(server, nic))},
+                      {"address", to_text(lab::nic_address(state.plan, server, nic))},
                       {"state", lab::to_text(now->state, state.plan.rate_bytes_s)},
                       {"carrier", now->carrier},
                       {"rate_bytes_s", now->state.rate_bytes_s},
@@ -265,7 +265,8 @@ void add_name(Command& command, std::string& name) {
   command.text("--name", name, "of several labs on this machine; 'lab' by default").value_name("NAME");
 }
 
-void add_rate(Command& command, lab::LabPlan& plan) {
+void add_shape(Command& command, lab::LabPlan& plan) {
+  command.flag("--ipv6", plan.ipv6, "addresses of IPv6 in place of IPv4");
   command.rate({"--rate", 0, kAnyRate, "of each NIC, each way; 500mbit by default"}, plan.rate_bytes_s);
 }
 
@@ -275,7 +276,7 @@ void add_up(Command& lab_app, const Context& context) {
   add_name(command, options->plan.name);
   command.integer({"--servers", 1, lab::kServersMax, "network namespaces; 2 by default"}, options->plan.servers);
   command.integer({"--nics", 1, lab::kRailsMax, "of each server; 2 by default"}, options->plan.nics);
-  add_rate(command, options->plan);
+  add_shape(command, options->plan);
   command.text("--fabric", options->fabric, "whether any NIC reaches any NIC, or only its own rail")
       .one_of({"routed", "rails"})
       .value_name("routed|rails");
@@ -296,7 +297,7 @@ void add_run_in_lab(Command& lab_app, const Context& context) {
       add(lab_app, context, "run", "Make a lab, start a program as its ranks, remove the lab", options, &run);
   add_name(command, options->lab.name);
   add_run_options(command, options->plan, "NICs");
-  add_rate(command, options->lab);
+  add_shape(command, options->lab);
   command.program(options->program, "what each rank runs, after --");
 }
 

@@ -4,6 +4,7 @@
 #include <poll.h>
 
 #include <algorithm>
+#include <string_view>
 
 #include "telemetry/stats_page.h"
 #include "tools/command.h"
@@ -23,13 +24,27 @@ Status make(lab::Cluster& cluster, const lab::NicChange& change, std::string& no
   return {};
 }
 
+constexpr std::string_view kManagementWord = "nic=mgmt";
+constexpr NicId kManagementMark{255};  // no NIC of a lab has this number
+
+// Faults name NICs by number, so the management network gets one until they are read.
+std::string with_management_marked(std::string text) {
+  for (auto at = text.find(kManagementWord); at != std::string::npos; at = text.find(kManagementWord))
+    text.replace(at, kManagementWord.size(), fmt::format("nic={}", kManagementMark.value));
+  return text;
+}
+
+std::string name_of(NicId nic, const lab::LabPlan& plan) {
+  return nic == plan.management() ? "mgmt" : fmt::format("{}", nic.value);
+}
+
 bool make_and_tell(lab::Cluster& cluster, const lab::NicChange& change, Duration elapsed, Console& console) {
   std::string note;
   const Status made = make(cluster, change, note);
   if (made && change.why.empty()) return true;
   if (!made) note = fmt::format(" was not done: {}", made.error().what);
   console.err(fmt::format("# lab: {:.3f} s: server {} nic {}: {}{}\n", to_seconds(elapsed), change.server.value,
-                          change.nic.value, change.why, note));
+                          name_of(change.nic, cluster.plan()), change.why, note));
   return made.has_value();
 }
 
@@ -38,14 +53,19 @@ bool make_and_tell(lab::Cluster& cluster, const lab::NicChange& change, Duration
 Result<std::vector<FaultSpec>> lab_faults(const std::vector<std::string>& texts, const lab::LabPlan& plan) {
   std::vector<FaultSpec> all;
   for (const std::string& text : texts) {
-    const auto faults = parse_faults(text);
+    const auto faults = parse_faults(with_management_marked(text));
     if (!faults) return std::unexpected(faults.error());
     all.insert(all.end(), faults->begin(), faults->end());
   }
-  for (const FaultSpec& fault : all) {
-    if (fault.server.value < plan.servers && fault.nic.value < plan.nics) continue;
-    return fail(Fault::kMisuse, fmt::format("fault '{}': there are {} servers with {} NICs, counted from 0",
-                                            to_text(fault), plan.servers, plan.nics));
+  for (FaultSpec& fault : all) {
+    const bool management = fault.nic == kManagementMark;
+    if (management && fault.kind == FaultKind::kSlow)
+      return fail(Fault::kMisuse, "the management network has no rate that could be less");
+    if (fault.server.value >= plan.servers || (fault.nic.value >= plan.nics && !management)) {
+      return fail(Fault::kMisuse, fmt::format("fault '{}': there are {} servers with {} NICs, counted from 0, and mgmt",
+                                              to_text(fault), plan.servers, plan.nics));
+    }
+    if (management) fault.nic = plan.management();
   }
   return all;
 }

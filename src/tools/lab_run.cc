@@ -136,8 +136,7 @@ std::vector<std::string> lab_environment(const LabRunOptions& options, const Run
   std::vector<std::string> lines = rank_environment(plan, meeting, rank);
   for (std::string& line : lines) {
     if (line.starts_with("R2CCL_NICS=")) line = fmt::format("R2CCL_NICS={}", fmt::join(nics, ","));
-    // Rank 0 hosts on its first NIC.
-    if (line.starts_with("MASTER_ADDR=")) line = "MASTER_ADDR=" + to_text(lab::nic_address(0, 0));
+    if (line.starts_with("MASTER_ADDR=")) line = "MASTER_ADDR=" + to_text(lab::nic_address(options.lab, 0, 0));
   }
   lines.push_back("R2CCL_STATS=" + stats_directory(options.lab));
   lines.push_back(nic_speed_line(options.lab));
@@ -152,7 +151,7 @@ Error become_in_lab(const lab::LabPlan& plan, std::uint64_t server, const std::v
                     const std::vector<std::string>& environment) {
   const auto name_space = lab::open_namespace(lab::server_namespace(plan, server));
   if (!name_space) return name_space.error();
-  if (const Status moved = lab::move_into(*name_space); !moved) return moved.error();
+  if (const Status moved = lab::move_into(*name_space, lab::host_names(plan)); !moved) return moved.error();
   return become(program, environment);
 }
 

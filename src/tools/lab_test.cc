@@ -52,6 +52,15 @@ TEST(LabFaults, OnlyThoseThatCanBeMadeAreTaken) {
   EXPECT_THAT(what("at=1s server=1 nic=1 kind=fire"), HasSubstr("fire"));
 }
 
+TEST(LabFaults, TheManagementNetworkHasAName) {
+  const lab::LabPlan plan{.servers = 2, .nics = 2};
+  const auto faults =
+      lab_faults({"at=1s server=1 nic=mgmt kind=cable for=2s;at=2s nic=mgmt server=0 kind=blackhole"}, plan).value();
+  ASSERT_EQ(faults.size(), 2u);
+  for (const FaultSpec& fault : faults) EXPECT_EQ(fault.nic, plan.management());
+  EXPECT_THAT(lab_faults({"at=1s server=1 nic=mgmt kind=slow:1mbit"}, plan).error().what, HasSubstr("no rate"));
+}
+
 TEST(Lab, WithoutRootEveryCommandSaysSo) {
   const pid_t child = ::fork();
   if (child == 0) {

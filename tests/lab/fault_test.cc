@@ -68,7 +68,7 @@ enum class Bound : std::uint8_t { kAddressAndNic, kAddress };
 Pipe connect(const Lab& lab, int from_nic, int to_nic, Bound bound = Bound::kAddressAndNic) {
   Pipe pipe;
   const Fd listener = socket_in(lab, 1);
-  sockaddr_in here = raw(lab::nic_address(1, to_nic));
+  sockaddr_in here = raw(lab::nic_address({}, 1, to_nic));
   socklen_t length = sizeof here;
   EXPECT_EQ(::bind(listener.get(), reinterpret_cast<sockaddr*>(&here), sizeof here), 0);
   EXPECT_EQ(::listen(listener.get(), 1), 0);
@@ -78,7 +78,7 @@ Pipe connect(const Lab& lab, int from_nic, int to_nic, Bound bound = Bound::kAdd
   if (bound == Bound::kAddressAndNic) {
     EXPECT_EQ(::setsockopt(pipe.from.get(), SOL_SOCKET, SO_BINDTODEVICE, nic.c_str(), nic.size()), 0);
   }
-  const sockaddr_in source = raw(lab::nic_address(0, from_nic));
+  const sockaddr_in source = raw(lab::nic_address({}, 0, from_nic));
   EXPECT_EQ(::bind(pipe.from.get(), reinterpret_cast<const sockaddr*>(&source), sizeof source), 0);
   if (::connect(pipe.from.get(), reinterpret_cast<sockaddr*>(&here), sizeof here) != 0 && errno != EINPROGRESS)
     pipe.error = errno;
