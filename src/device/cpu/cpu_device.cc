@@ -4,7 +4,6 @@
 #include <type_traits>
 
 #include "base/assert.h"
-#include "device/cpu/kernels.h"
 
 namespace r2ccl {
 namespace {
@@ -55,12 +54,12 @@ void CpuDevice::copy(std::byte* destination, const std::byte* source, std::size_
 
 void CpuDevice::reduce(std::byte* destination, const std::byte* first, const std::byte* second, std::uint64_t count,
                        DataType type, ReduceKind kind) const {
-  reduce_vectors(destination, first, second, count, type, kind);
+  kernels_.reduce({destination, first, second, count * size_of(type)}, type, kind);
 }
 
 void CpuDevice::scale(std::byte* destination, const std::byte* source, std::uint64_t count, DataType type,
                       const std::byte* scalar) const {
-  scale_vectors(destination, source, count, type, scalar);
+  kernels_.scale({destination, source, source, count * size_of(type)}, type, scalar);
 }
 
 void CpuDevice::divide(std::byte* data, std::uint64_t count, DataType type, std::uint64_t divisor) const {
@@ -79,7 +78,7 @@ void CpuDevice::divide(std::byte* data, std::uint64_t count, DataType type, std:
     case DataType::kUint64:
       return divide_integers<std::uint64_t>(data, count, divisor);
     default:
-      return divide_vectors(data, count, type, divisor);
+      return kernels_.divide({data, data, data, count * size_of(type)}, type, divisor);
   }
 }
 

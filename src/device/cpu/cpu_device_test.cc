@@ -4,12 +4,14 @@
 
 #include <fmt/format.h>
 #include <gtest/gtest.h>
-#include <hwy/targets.h>
 
 #include <bit>
 #include <cmath>
 #include <cstring>
+#include <fstream>
 #include <random>
+#include <set>
+#include <sstream>
 #include <string>
 #include <utility>
 #include <vector>
@@ -22,7 +24,6 @@ namespace r2ccl {
 namespace {
 
 constexpr ReduceKind kKinds[] = {ReduceKind::kSum, ReduceKind::kProd, ReduceKind::kMax, ReduceKind::kMin};
-const CpuDevice kDevice;
 const ScalarDevice kReference;
 
 // Bits that are special in some type, by the type's width: zeros, subnormals, ones, the largest, infinities, NaNs.
@@ -71,32 +72,29 @@ std::string difference(ByteView got, ByteView expected, DataType type) {
 
 // Runs a test for each type on each instruction set that is compiled in and that this machine has.
 template <class Test>
-void on_every_target(Test test) {
-  for (const std::int64_t target : hwy::SupportedAndGeneratedTargets()) {
-    hwy::SetSupportedTargetsForTest(target);
-    hwy::GetChosenTarget().Update(target);
+void on_every_set(Test test) {
+  for (const Kernels& kernels : kernels_of_this_processor()) {
+    const CpuDevice device(kernels);
     for (std::size_t i = 0; i < kDataTypes; ++i) {
       const auto type = static_cast<DataType>(i);
-      SCOPED_TRACE(fmt::format("{} on {}", to_text(type), hwy::TargetName(target)));
-      test(type);
+      SCOPED_TRACE(fmt::format("{} on {}", to_text(type), kernels.name));
+      test(device, type);
     }
-    hwy::SetSupportedTargetsForTest(0);
   }
-  hwy::GetChosenTarget().Update(hwy::SupportedTargets());
 }
 
-void expect_reduced(const Bytes& a, const Bytes& b, DataType type, ReduceKind kind) {
+void expect_reduced(const CpuDevice& device, const Bytes& a, const Bytes& b, DataType type, ReduceKind kind) {
   Bytes got(a.size());
   Bytes expected(a.size());
   const std::uint64_t count = a.size() / size_of(type);
-  kDevice.reduce(got.data(), a.data(), b.data(), count, type, kind);
+  device.reduce(got.data(), a.data(), b.data(), count, type, kind);
   kReference.reduce(expected.data(), a.data(), b.data(), count, type, kind);
   EXPECT_EQ(difference(got, expected, type), "") << "kind " << static_cast<int>(kind);
 }
 
 // All pairs of 8-bit elements; of wider ones every special with every special and many random ones.
 TEST(CpuDevice, ReduceEqualsTheReference) {
-  on_every_target([](DataType type) {
+  on_every_set([](const CpuDevice& device, DataType type) {
     const std::size_t size = size_of(type);
     Bytes a;
     Bytes b;
@@ -110,15 +108,15 @@ TEST(CpuDevice, ReduceEqualsTheReference) {
       }
     }
     for (const ReduceKind kind : kKinds) {
-      expect_reduced(a, b, type, kind);
-      expect_reduced(elements(type, 20000, 1), elements(type, 20000, 2), type, kind);
+      expect_reduced(device, a, b, type, kind);
+      expect_reduced(device, elements(type, 20000, 1), elements(type, 20000, 2), type, kind);
     }
   });
 }
 
 // Adding -0 changes no number: every code is taken apart and put together again. With 1.5 every code is rounded.
 TEST(CpuDevice, EveryCodeOf16BitsIsConvertedAsTheReferenceDoes) {
-  on_every_target([](DataType type) {
+  on_every_set([](const CpuDevice& device, DataType type) {
     if (size_of(type) != 2) return;
     Bytes codes(2 * 65536);
     for (std::uint32_t code = 0; code < 65536; ++code) std::memcpy(codes.data() + 2 * code, &code, 2);
@@ -127,10 +125,10 @@ TEST(CpuDevice, EveryCodeOf16BitsIsConvertedAsTheReferenceDoes) {
       from_double(other, type, scalar);
       Bytes second(codes.size());
       for (std::size_t at = 0; at < second.size(); at += 2) std::memcpy(second.data() + at, scalar, 2);
-      for (const ReduceKind kind : kKinds) expect_reduced(codes, second, type, kind);
+      for (const ReduceKind kind : kKinds) expect_reduced(device, codes, second, type, kind);
       if (other == 0) {
         Bytes same(codes.size());
-        kDevice.reduce(same.data(), codes.data(), second.data(), 65536, type, ReduceKind::kSum);
+        device.reduce(same.data(), codes.data(), second.data(), 65536, type, ReduceKind::kSum);
         for (std::size_t at = 0; at < same.size(); at += 2) {
           if (std::isnan(to_double(codes.data() + at, type))) continue;
           ASSERT_EQ(std::memcmp(same.data() + at, codes.data() + at, 2), 0) << "code " << at / 2;
@@ -141,25 +139,25 @@ TEST(CpuDevice, EveryCodeOf16BitsIsConvertedAsTheReferenceDoes) {
 }
 
 TEST(CpuDevice, ScaleEqualsTheReference) {
-  on_every_target([](DataType type) {
+  on_every_set([](const CpuDevice& device, DataType type) {
     const std::size_t size = size_of(type);
     const Bytes source = elements(type, 3000, 3);
     const Bytes scalars = elements(type, 40, 4);
     for (std::size_t at = 0; at < scalars.size(); at += size) {
       Bytes got(source.size());
       Bytes expected(source.size());
-      kDevice.scale(got.data(), source.data(), 3000, type, scalars.data() + at);
+      device.scale(got.data(), source.data(), 3000, type, scalars.data() + at);
       kReference.scale(expected.data(), source.data(), 3000, type, scalars.data() + at);
       ASSERT_EQ(difference(got, expected, type), "") << "scalar " << at / size;
       Bytes in_place = source;
-      kDevice.scale(in_place.data(), in_place.data(), 3000, type, scalars.data() + at);
+      device.scale(in_place.data(), in_place.data(), 3000, type, scalars.data() + at);
       ASSERT_EQ(difference(in_place, expected, type), "") << "in place, scalar " << at / size;
     }
   });
 }
 
 TEST(CpuDevice, DivideEqualsTheReference) {
-  on_every_target([](DataType type) {
+  on_every_set([](const CpuDevice& device, DataType type) {
     const Bytes data = elements(type, 3000, 5);
     std::vector<std::uint64_t> divisors = {1, 2, 3, 5, 7, 8, 10, 127, 128, 255, 256, 257, 1000, 65537};
     for (const int bit : {31, 32, 33, 62, 63}) {
@@ -171,7 +169,7 @@ TEST(CpuDevice, DivideEqualsTheReference) {
     for (const std::uint64_t divisor : divisors) {
       Bytes got = data;
       Bytes expected = data;
-      kDevice.divide(got.data(), 3000, type, divisor);
+      device.divide(got.data(), 3000, type, divisor);
       kReference.divide(expected.data(), 3000, type, divisor);
       ASSERT_EQ(difference(got, expected, type), "") << "divisor " << divisor;
     }
@@ -180,7 +178,7 @@ TEST(CpuDevice, DivideEqualsTheReference) {
 
 // Exactly sized allocations, so that the address sanitizer sees a byte too many; offsets spoil every alignment.
 TEST(CpuDevice, AnyCountAtAnyAddressTouchesOnlyItsRange) {
-  on_every_target([](DataType type) {
+  on_every_set([](const CpuDevice& device, DataType type) {
     const std::size_t size = size_of(type);
     for (std::size_t count = 0; count <= 70; ++count) {
       const std::size_t bytes = count * size;
@@ -195,8 +193,8 @@ TEST(CpuDevice, AnyCountAtAnyAddressTouchesOnlyItsRange) {
         Bytes destination(offsets[2] + bytes + 3, std::byte{0xa5});
         Bytes expected(bytes);
         kReference.reduce(expected.data(), a.data(), b.data(), count, type, kind);
-        kDevice.reduce(destination.data() + offsets[2], first.data() + offsets[0], second.data() + offsets[1], count,
-                       type, kind);
+        device.reduce(destination.data() + offsets[2], first.data() + offsets[0], second.data() + offsets[1], count,
+                      type, kind);
         ASSERT_EQ(difference(ByteView(destination).subspan(offsets[2], bytes), expected, type), "")
             << "count " << count;
         for (std::size_t i = 0; i < destination.size(); ++i) {
@@ -210,7 +208,7 @@ TEST(CpuDevice, AnyCountAtAnyAddressTouchesOnlyItsRange) {
 
 // Long enough that stores are aligned, where that can be.
 TEST(CpuDevice, WhereALongDestinationLiesInItsLineChangesNoBit) {
-  on_every_target([](DataType type) {
+  on_every_set([](const CpuDevice& device, DataType type) {
     const std::size_t count = 2100 / size_of(type);
     const Bytes a = elements(type, count, 12);
     const Bytes b = elements(type, count, 13);
@@ -220,16 +218,16 @@ TEST(CpuDevice, WhereALongDestinationLiesInItsLineChangesNoBit) {
     kReference.scale(scaled.data(), a.data(), count, type, b.data());
     for (std::size_t offset = 0; offset < 64; ++offset) {
       Bytes destination(offset + a.size());
-      kDevice.reduce(destination.data() + offset, a.data(), b.data(), count, type, ReduceKind::kSum);
+      device.reduce(destination.data() + offset, a.data(), b.data(), count, type, ReduceKind::kSum);
       ASSERT_EQ(difference(ByteView(destination).subspan(offset), expected, type), "") << "offset " << offset;
-      kDevice.scale(destination.data() + offset, a.data(), count, type, b.data());
+      device.scale(destination.data() + offset, a.data(), count, type, b.data());
       ASSERT_EQ(difference(ByteView(destination).subspan(offset), scaled, type), "") << "offset " << offset;
     }
   });
 }
 
 TEST(CpuDevice, DestinationMayBeFirstSecondOrBoth) {
-  on_every_target([](DataType type) {
+  on_every_set([](const CpuDevice& device, DataType type) {
     for (const std::size_t count : {1u, 15u, 64u, 333u}) {
       const Bytes a = elements(type, count, 7);
       const Bytes b = elements(type, count, 8);
@@ -237,14 +235,14 @@ TEST(CpuDevice, DestinationMayBeFirstSecondOrBoth) {
         Bytes expected(a.size());
         kReference.reduce(expected.data(), a.data(), b.data(), count, type, kind);
         Bytes first = a;
-        kDevice.reduce(first.data(), first.data(), b.data(), count, type, kind);
+        device.reduce(first.data(), first.data(), b.data(), count, type, kind);
         EXPECT_EQ(difference(first, expected, type), "") << "into first";
         Bytes second = b;
-        kDevice.reduce(second.data(), a.data(), second.data(), count, type, kind);
+        device.reduce(second.data(), a.data(), second.data(), count, type, kind);
         EXPECT_EQ(difference(second, expected, type), "") << "into second";
         kReference.reduce(expected.data(), a.data(), a.data(), count, type, kind);
         Bytes both = a;
-        kDevice.reduce(both.data(), both.data(), both.data(), count, type, kind);
+        device.reduce(both.data(), both.data(), both.data(), count, type, kind);
         EXPECT_EQ(difference(both, expected, type), "") << "into both";
       }
     }
@@ -252,39 +250,61 @@ TEST(CpuDevice, DestinationMayBeFirstSecondOrBoth) {
 }
 
 TEST(CpuDevice, CuttingARangeChangesNoBit) {
-  on_every_target([](DataType type) {
+  on_every_set([](const CpuDevice& device, DataType type) {
     const std::size_t size = size_of(type);
     constexpr std::uint64_t kCount = 150;
     const Bytes a = elements(type, kCount, 9);
     const Bytes b = elements(type, kCount, 10);
     for (const ReduceKind kind : kKinds) {
       Bytes whole(a.size());
-      kDevice.reduce(whole.data(), a.data(), b.data(), kCount, type, kind);
+      device.reduce(whole.data(), a.data(), b.data(), kCount, type, kind);
       for (std::uint64_t cut = 0; cut <= kCount; ++cut) {
         Bytes parts(a.size());
         const std::size_t at = cut * size;
-        kDevice.reduce(parts.data(), a.data(), b.data(), cut, type, kind);
-        kDevice.reduce(parts.data() + at, a.data() + at, b.data() + at, kCount - cut, type, kind);
+        device.reduce(parts.data(), a.data(), b.data(), cut, type, kind);
+        device.reduce(parts.data() + at, a.data() + at, b.data() + at, kCount - cut, type, kind);
         ASSERT_EQ(difference(parts, whole, type), "") << "cut at " << cut;
       }
     }
   });
 }
 
+#ifdef __x86_64__
+// A processor whose best set goes unrecognised would only be slow, which no other test would notice.
+TEST(CpuDevice, TheBestSetIsTheOneTheKernelKnowsTheProcessorFor) {
+  std::ifstream file("/proc/cpuinfo");
+  std::string word;
+  std::set<std::string> flags;
+  while (file >> word && word != "flags") continue;
+  std::getline(file, word);
+  std::istringstream line(word);
+  while (line >> word) flags.insert(word);
+  if (flags.empty()) GTEST_SKIP() << "no list of this processor's features here";
+  const bool avx2 = flags.contains("avx2") && flags.contains("fma") && flags.contains("bmi2") && flags.contains("f16c");
+  const bool avx512 = avx2 && flags.contains("avx512bw") && flags.contains("avx512dq") && flags.contains("avx512vl");
+  const bool sse4 = flags.contains("sse4_2") && flags.contains("aes") && flags.contains("pclmulqdq");
+  const std::string best =
+      avx512 ? "AVX-512" : (avx2 ? "AVX2" : (sse4 ? "SSE4" : (flags.contains("ssse3") ? "SSSE3" : "any")));
+  EXPECT_EQ(kernels_of_this_processor().front().name, best);
+  EXPECT_EQ(kernels_of_this_processor().back().name, std::string("any"));
+}
+#endif
+
 TEST(CpuDevice, CopyMovesBytesAndNothingIsAllowed) {
+  const CpuDevice device;
   const Bytes source = elements(DataType::kUint8, 1000, 11);
   Bytes destination(source.size());
-  kDevice.copy(destination.data(), source.data(), source.size());
+  device.copy(destination.data(), source.data(), source.size());
   EXPECT_EQ(destination, source);
-  kDevice.copy(destination.data(), destination.data(), destination.size());
+  device.copy(destination.data(), destination.data(), destination.size());
   EXPECT_EQ(destination, source);
-  kDevice.copy(nullptr, nullptr, 0);
+  device.copy(nullptr, nullptr, 0);
   for (std::size_t i = 0; i < kDataTypes; ++i) {
     const auto type = static_cast<DataType>(i);
-    for (const ReduceKind kind : kKinds) kDevice.reduce(nullptr, nullptr, nullptr, 0, type, kind);
-    kDevice.scale(nullptr, nullptr, 0, type, source.data());
-    for (const std::uint64_t divisor : {1, 3, 1000}) kDevice.divide(nullptr, 0, type, divisor);
-    EXPECT_THROW(kDevice.divide(destination.data(), 1, type, 0), Bug);
+    for (const ReduceKind kind : kKinds) device.reduce(nullptr, nullptr, nullptr, 0, type, kind);
+    device.scale(nullptr, nullptr, 0, type, source.data());
+    for (const std::uint64_t divisor : {1, 3, 1000}) device.divide(nullptr, 0, type, divisor);
+    EXPECT_THROW(device.divide(destination.data(), 1, type, 0), Bug);
   }
 }
 

@@ -4,36 +4,26 @@
 //
 // No result depends on whether the compiler fuses a multiplication with an addition: no operation has both, but for the
 // conversions of float16 and fp8, where the products are exact in float32.
+//
+// Of Highway we use the headers only. Its own choice of an instruction set lies in a shared library, which a library that is loaded into
+// other programs had better not need; ours is the table at the end.
 
 #include "device/cpu/kernels.h"
 
 #include <cstring>
 #include <type_traits>
+#include <vector>
 
-#include "base/assert.h"
 #include "device/cpu/scalar.h"
 
+#ifndef __x86_64__
+#define HWY_COMPILE_ONLY_STATIC  // only there we know how to ask the processor; elsewhere what the compiler takes for granted
+#endif
 #undef HWY_TARGET_INCLUDE
 #define HWY_TARGET_INCLUDE "device/cpu/kernels.cc"
 #include <hwy/foreach_target.h>
 // After foreach_target.h, as Highway asks.
 #include <hwy/highway.h>
-
-// Shared by all instruction sets, so defined in the first pass only.
-#ifndef R2CCL_DEVICE_KERNELS_RANGES
-#define R2CCL_DEVICE_KERNELS_RANGES
-namespace r2ccl {
-namespace {
-struct Ranges {
-  std::byte* destination;
-  const std::byte* first;
-  const std::byte* second;
-  std::size_t bytes;
-  bool one_block = false;  // second is one block, the same for every block of first
-};
-}  // namespace
-}  // namespace r2ccl
-#endif
 
 HWY_BEFORE_NAMESPACE();
 namespace r2ccl::HWY_NAMESPACE {
@@ -391,24 +381,55 @@ HWY_AFTER_NAMESPACE();
 
 #if HWY_ONCE
 namespace r2ccl {
+namespace {
 
-HWY_EXPORT(reduce);
-HWY_EXPORT(scale);
-HWY_EXPORT(divide);
+#ifdef __x86_64__
+// What Highway tells the compiler it may use for a set (HWY_TARGET_STR), asked of the processor and its operating system.
+bool has_ssse3() {
+  return __builtin_cpu_supports("ssse3");
+}
+bool has_sse4() {
+  return has_ssse3() && __builtin_cpu_supports("sse4.1") && __builtin_cpu_supports("sse4.2") &&
+         __builtin_cpu_supports("pclmul") && __builtin_cpu_supports("aes");
+}
+bool has_avx2() {
+  return has_sse4() && __builtin_cpu_supports("avx") && __builtin_cpu_supports("avx2") &&
+         __builtin_cpu_supports("bmi") && __builtin_cpu_supports("bmi2") && __builtin_cpu_supports("fma") &&
+         __builtin_cpu_supports("f16c");
+}
+bool has_avx512() {
+  return has_avx2() && __builtin_cpu_supports("avx512f") && __builtin_cpu_supports("avx512vl") &&
+         __builtin_cpu_supports("avx512dq") && __builtin_cpu_supports("avx512bw");
+}
+#endif
 
-void reduce_vectors(std::byte* destination, const std::byte* first, const std::byte* second, std::size_t count,
-                    DataType type, ReduceKind kind) {
-  HWY_DYNAMIC_DISPATCH(reduce)({destination, first, second, count * size_of(type)}, type, kind);
+// HWY_CHOOSE_… is null for a set that was not compiled, and for FALLBACK the least that any processor of this kind has.
+#define R2CCL_KERNELS(name, set)                                                      \
+  Kernels {                                                                           \
+    name, HWY_CHOOSE_##set(reduce), HWY_CHOOSE_##set(scale), HWY_CHOOSE_##set(divide) \
+  }
+
+std::vector<Kernels> find_kernels() {
+  std::vector<Kernels> found;
+#ifdef __x86_64__
+  const auto add = [&found](const Kernels& kernels, bool runs_here) {
+    if (kernels.reduce != nullptr && runs_here) found.push_back(kernels);
+  };
+  __builtin_cpu_init();  // for whoever asks before constructors have run
+  add(R2CCL_KERNELS("AVX-512", AVX3), has_avx512());
+  add(R2CCL_KERNELS("AVX2", AVX2), has_avx2());
+  add(R2CCL_KERNELS("SSE4", SSE4), has_sse4());
+  add(R2CCL_KERNELS("SSSE3", SSSE3), has_ssse3());
+#endif
+  found.push_back(R2CCL_KERNELS("any", FALLBACK));
+  return found;
 }
 
-void scale_vectors(std::byte* destination, const std::byte* source, std::size_t count, DataType type,
-                   const std::byte* scalar) {
-  HWY_DYNAMIC_DISPATCH(scale)({destination, source, source, count * size_of(type)}, type, scalar);
-}
+}  // namespace
 
-void divide_vectors(std::byte* data, std::size_t count, DataType type, std::uint64_t divisor) {
-  R2CCL_ASSERT(is_float(type), "integers are divided one by one");
-  HWY_DYNAMIC_DISPATCH(divide)({data, data, data, count * size_of(type)}, type, divisor);
+std::span<const Kernels> kernels_of_this_processor() {
+  static const std::vector<Kernels> found = find_kernels();
+  return found;
 }
 
 }  // namespace r2ccl
