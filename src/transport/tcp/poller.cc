@@ -2,11 +2,13 @@
 
 #include <sys/epoll.h>
 #include <sys/eventfd.h>
+#include <sys/syscall.h>
 #include <unistd.h>
 
 #include <algorithm>
 #include <array>
 #include <cerrno>
+#include <limits>
 
 namespace r2ccl {
 
@@ -99,17 +101,32 @@ void Poller::wait(Instant now, Instant until) {
       kept_any_.load(std::memory_order_acquire))
     return;
   std::array<epoll_event, kEventsPerWait> events;
-  const Duration left = until == kNever ? Duration::zero() : until - now;
-  const auto seconds = std::chrono::duration_cast<std::chrono::seconds>(left);
-  const timespec timeout{.tv_sec = seconds.count(), .tv_nsec = (left - seconds).count()};
-  const int count =
-      ::epoll_pwait2(epoll_.get(), events.data(), kEventsPerWait, until == kNever ? nullptr : &timeout, nullptr);
+  const int count = sleep(events, until == kNever ? std::nullopt : std::optional(until - now));
   if (count <= 0) return;
   const auto got = std::span(events).first(static_cast<std::size_t>(count));
   keep(got);
   if (std::ranges::find(got, kNoToken, [](const epoll_event& event) { return event.data.u64; }) == got.end()) return;
   std::uint64_t wakes = 0;
   [[maybe_unused]] const auto read = ::read(wake_.get(), &wakes, sizeof wakes);
+}
+
+// The call that counts in nanoseconds is named by its number: by its name we would need a C library as new as the call itself. Kernels
+// before 5.11 do not have it and some sandboxes forbid it; milliseconds do there, rounded up so that nobody wakes too early and spins.
+int Poller::sleep(std::span<epoll_event> events, std::optional<Duration> longest) {
+  const int most = static_cast<int>(events.size());
+  if (!only_milliseconds_.load(std::memory_order_relaxed)) {
+    const Duration left = longest.value_or(Duration::zero());
+    const auto seconds = std::chrono::duration_cast<std::chrono::seconds>(left);
+    const timespec timeout{.tv_sec = seconds.count(), .tv_nsec = (left - seconds).count()};
+    const long count =
+        ::syscall(SYS_epoll_pwait2, epoll_.get(), events.data(), most, longest ? &timeout : nullptr, nullptr, 0);
+    if (count >= 0 || (errno != ENOSYS && errno != EPERM)) return static_cast<int>(count);
+    only_milliseconds_.store(true, std::memory_order_relaxed);
+  }
+  if (!longest) return ::epoll_wait(epoll_.get(), events.data(), most, -1);
+  constexpr std::chrono::milliseconds kLongest{std::numeric_limits<int>::max()};
+  const auto rounded = std::min(std::chrono::ceil<std::chrono::milliseconds>(*longest), kLongest);
+  return ::epoll_wait(epoll_.get(), events.data(), most, static_cast<int>(rounded.count()));
 }
 
 bool Poller::keep(std::span<const epoll_event> events) {

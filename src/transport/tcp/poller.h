@@ -12,6 +12,7 @@
 #include <atomic>
 #include <cstdint>
 #include <mutex>
+#include <optional>
 #include <span>
 #include <vector>
 
@@ -54,6 +55,7 @@ class Poller final {
   void set_unfinished(bool unfinished) { unfinished_.store(unfinished, std::memory_order_relaxed); }
 
  private:
+  int sleep(std::span<epoll_event> events, std::optional<Duration> longest);  // how many there are; less than 0: none
   bool tell(std::span<const epoll_event> events);
   bool keep(std::span<const epoll_event> events);  // true: there is something
   std::size_t take_kept(std::span<epoll_event> out);
@@ -67,6 +69,7 @@ class Poller final {
   Fd wake_;
   std::vector<Slot> slots_;
   std::vector<std::uint32_t> free_slots_;
+  std::atomic<bool> only_milliseconds_ = false;  // this kernel counts time-outs of epoll in nothing finer
   std::atomic<bool> unfinished_ = false;
   std::atomic<bool> skip_ = false;
   int skipped_ = 0;  // in a row
