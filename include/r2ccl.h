@@ -7,11 +7,25 @@
 #include <stddef.h>
 #include <stdint.h>
 
-#include <nccl.h>
+#include "nccl.h"  // ours, which lies beside this file
 
 #ifdef __cplusplus
 extern "C" {
 #endif
+
+// ---- Version ----------------------------------------------------------------------------------------------------------------
+
+// Of this header: major, minor, patch, as semantic versioning has them. The build refuses numbers other than those in the file VERSION.
+#define R2CCL_VERSION_MAJOR 0
+#define R2CCL_VERSION_MINOR 2
+#define R2CCL_VERSION_PATCH 0
+#define R2CCL_VERSION_CODE (R2CCL_VERSION_MAJOR * 10000 + R2CCL_VERSION_MINOR * 100 + R2CCL_VERSION_PATCH)
+#define R2CCL_VERSION R2CCL_VERSION_TEXT_(R2CCL_VERSION_MAJOR, R2CCL_VERSION_MINOR, R2CCL_VERSION_PATCH)  // "0.2.0"
+#define R2CCL_VERSION_TEXT_(major, minor, patch) R2CCL_VERSION_JOIN_(major, minor, patch)
+#define R2CCL_VERSION_JOIN_(major, minor, patch) #major "." #minor "." #patch
+
+// Of the library that is loaded, as R2CCL_VERSION_CODE counts.
+ncclResult_t r2cclGetVersion(int* version);
 
 // ---- Host streams -----------------------------------------------------------------------------------------------------------
 // A queue with a thread of its own; given as the stream of a call, the call is queued and returns at once. What is on one stream runs

@@ -28,6 +28,14 @@ ncclResult_t with_member(const char* name, ncclComm_t comm, Body body) {
 
 using namespace r2ccl::api;
 
+extern "C" ncclResult_t r2cclGetVersion(int* version) {
+  return guarded([&]() -> Outcome {
+    if (version == nullptr) return invalid_argument("r2cclGetVersion: version is null");
+    *version = R2CCL_VERSION_CODE;
+    return {};
+  });
+}
+
 extern "C" ncclResult_t r2cclCommNicCount(ncclComm_t comm, int* count) {
   return with_member("r2cclCommNicCount", comm, [&](Member& member) -> Outcome {
     if (count == nullptr) return invalid_argument("r2cclCommNicCount: count is null");

@@ -24,6 +24,9 @@ enum Result : int {
   kRemoteError = 6,
 };
 
+inline constexpr int kOldestInterface = 8;
+inline constexpr int kNewestInterface = 12;
+
 inline constexpr int kHandleBytes = 128;
 inline constexpr int kPointerHost = 1;
 inline constexpr int kPointerCuda = 2;

@@ -18,6 +18,7 @@
 #include "tools/sim.h"
 #include "tools/soak.h"
 #include "tools/status.h"
+#include "tools/version.h"
 
 namespace r2ccl::tools {
 namespace {
@@ -185,6 +186,7 @@ Instant steady_now() {
 int run_command_line(const std::vector<std::string>& arguments, const Context& context) {
   CLI::App app("R²CCL: communication between many-NIC servers that does not stop when the network breaks", "r2ccl");
   app.get_formatter()->column_width(34);
+  app.set_version_flag("--version", version_line());
   Action chosen;
   Command all(app, chosen);
   all.needs_command();
@@ -207,6 +209,9 @@ int run_command_line(const std::vector<std::string>& arguments, const Context& c
     app.parse(std::vector<std::string>(arguments.rbegin(), arguments.rend()));
   } catch (const CLI::CallForHelp&) {
     context.console.out(app.help());
+    return kExitOk;
+  } catch (const CLI::CallForVersion&) {
+    context.console.line(version_line());
     return kExitOk;
   } catch (const CLI::ParseError& error) {
     const std::string name = command_name(app);
