@@ -1,6 +1,6 @@
 # The few commands one needs; the work is in CMake presets and scripts/.
 .DEFAULT_GOAL := build
-.PHONY: build demo test check format setup clean help
+.PHONY: build demo test check install format setup clean help
 
 build:  ## build into build/ (release); the tool is build/bin/r2ccl
 	@cmake --preset release >/dev/null || { echo "If a package is missing, 'make setup' installs it."; exit 1; }
@@ -17,6 +17,12 @@ test:  ## install what is missing, build, run all tests that fit this machine (1
 
 check:  ## sanitizers, clang-tidy, a minute per fuzzer (35 to 50 minutes more)
 	@scripts/check
+
+PREFIX ?= /usr/local
+install:  ## build what is shipped and install it: make install PREFIX=/opt/r2ccl
+	@cmake --preset release >/dev/null
+	@cmake --build --preset release --target shipped
+	@cmake --install build --prefix $(PREFIX)
 
 format:  ## format all C++ files
 	@scripts/format
