@@ -9,6 +9,7 @@
 #include "env/real/real.h"
 #include "tools/bench_link.h"
 #include "tools/demo.h"
+#include "tools/exec.h"
 #include "tools/fuzz_net.h"
 #include "tools/lab.h"
 #include "tools/perf.h"
@@ -192,6 +193,7 @@ int run_command_line(const std::vector<std::string>& arguments, const Context& c
   all.needs_command();
   add_demo(all, context);
   add_run(all, context);
+  add_exec(all, context);
   add_lab(all, context);
   add_perf(all, context);
   add_plan(all, context);
@@ -199,6 +201,7 @@ int run_command_line(const std::vector<std::string>& arguments, const Context& c
   add_bench_link(all, context);
   add_soak(all, context);
   add_fuzz_net(all, context);
+  add_paths(all, context);
   add_settings(all, context);
   add_status(all, context);
   if (const auto sentence = unknown_command(app, arguments)) {

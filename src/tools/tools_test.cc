@@ -90,8 +90,8 @@ TEST(CommandLine, BadInputExitsWith2AndOneLine) {
 
 TEST(CommandLine, AWrongCommandIsNamedBesideTheRightOnes) {
   EXPECT_EQ(run({"bogus"}).err,
-            "r2ccl: there is no command 'bogus'; there are demo, run, lab, perf, plan, sim, bench-link, soak, "
-            "fuzz-net, settings, status\n");
+            "r2ccl: there is no command 'bogus'; there are demo, run, exec, lab, perf, plan, sim, bench-link, "
+            "soak, fuzz-net, paths, settings, status\n");
 }
 
 // ---- plan and sim -----------------------------------------------------------------------------------------------
