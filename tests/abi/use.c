@@ -13,5 +13,7 @@ int main(void) {
   if (policy.size != sizeof(policy) || stats.size != sizeof(stats)) return 2;
   if (ncclGetVersion(&version) != ncclSuccess || version != NCCL_VERSION_CODE) return 3;
   if (pncclGetVersion(NULL) != ncclInvalidArgument) return 4;
+  if (r2cclGetVersion(&version) != ncclSuccess || version != R2CCL_VERSION_CODE) return 5;
+  if (r2cclGetVersion(NULL) != ncclInvalidArgument) return 6;
   return ncclGetErrorString(ncclRemoteError)[0] == 0 || ncclGetLastError(NULL)[0] == 0;
 }
