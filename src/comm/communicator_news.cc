@@ -97,7 +97,7 @@ void Communicator::Impl::look(Turn& turn) {
   if (engine.path_changes() != path_changes || (busy && now >= next_look)) {
     path_changes = engine.path_changes();
     next_look = now + kLookEvery;
-    agreement->report(watch->look(mailbox.paths(), now));
+    agreement->report(watch->look(mailbox.paths(), engine.without_carrier(), now));
   }
   if (busy) turn.merge({false, next_look});
 }

@@ -74,8 +74,9 @@ PathView path(std::uint8_t nic, PathState state, double rate, std::optional<Inst
           .in_flight_bytes = 0,
           .last_cause = Cause::kNone};
 }
-std::vector<Permille> look(NicWatch& watch, std::vector<std::vector<PathView>> sessions, Instant now) {
-  const auto seen = watch.look(sessions, now);
+std::vector<Permille> look(NicWatch& watch, std::vector<std::vector<PathView>> sessions, Instant now,
+                           const std::set<NicId>& without_carrier = {}) {
+  const auto seen = watch.look(sessions, without_carrier, now);
   return {seen.begin(), seen.end()};
 }
 
@@ -100,6 +101,25 @@ TEST(NicWatch, IsDownWhereNoPathEverOpensWhileAnotherNicsDo) {
   EXPECT_EQ(look(watch, {{up, dead}}, late + NicWatch::kOpenTime - 1ns)[1], kUnseen);
   EXPECT_EQ(look(watch, {{up, dead}}, late + NicWatch::kOpenTime)[1], 0);
   EXPECT_EQ(look(watch, {{up, path(1, PathState::kUp, 1e9)}}, late + 2s)[1], kWhole) << "it does open after all";
+}
+
+TEST(NicWatch, IsDownAtOnceWithoutCarrierAlsoWhereNothingHasUsedIt) {
+  NicWatch watch(3);
+  EXPECT_EQ(look(watch, {}, {}, {{1}}), (std::vector<Permille>{kUnseen, 0, kUnseen}));
+  EXPECT_EQ(look(watch, {{path(0, PathState::kUp, 1e9), path(1, PathState::kUp, 1e9)}}, {}, {{1}}),
+            (std::vector<Permille>{kWhole, 0, kUnseen}))
+      << "its paths have not been fenced yet";
+  EXPECT_EQ(look(watch, {}, {}), (std::vector<Permille>{kUnseen, kUnseen, kUnseen})) << "it is back";
+}
+
+TEST(NicWatch, AnotherEndWithoutCarrierIsNoFaultOfTheNicHere) {
+  NicWatch watch(2);
+  const auto up = path(0, PathState::kUp, 1e9);
+  PathView lost = path(1, PathState::kFencing, 1e9);
+  EXPECT_EQ(look(watch, {{up, lost}}, {})[1], 0);
+  lost.there_dark = true;
+  EXPECT_EQ(look(watch, {{up, lost}}, {})[1], kUnseen);
+  EXPECT_EQ(look(watch, {{up, lost}, {up, path(1, PathState::kFencing, 1e9)}}, {})[1], 0) << "another peer's is well";
 }
 
 TEST(NicWatch, IsSlowOnlyAfterASecondAndWellOnlyAfterOne) {

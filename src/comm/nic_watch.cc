@@ -16,7 +16,8 @@ bool lost(const PathView& path) {
 
 }  // namespace
 
-std::span<const Permille> NicWatch::look(std::span<const std::vector<PathView>> sessions, Instant now) {
+std::span<const Permille> NicWatch::look(std::span<const std::vector<PathView>> sessions,
+                                         const std::set<NicId>& without_carrier, Instant now) {
   state_.resize(nics_);
   seen_.assign(nics_, kUnseen);
   std::vector<double> ratio(nics_, -1);
@@ -27,7 +28,7 @@ std::span<const Permille> NicWatch::look(std::span<const std::vector<PathView>> 
       if (carries(path) && path.measured_at) best = std::max(best, path.rate_bytes_s);
     }
     for (const PathView& path : paths) {
-      if (path.nic_here.value >= nics_) continue;
+      if (path.nic_here.value >= nics_ || (path.there_dark && !carries(path))) continue;
       Permille& nic = seen_[path.nic_here.value];
       tried[path.nic_here.value] = true;
       if (carries(path)) nic = kWhole;
@@ -35,6 +36,9 @@ std::span<const Permille> NicWatch::look(std::span<const std::vector<PathView>> 
       if (carries(path) && path.measured_at && now < *path.measured_at + kFresh)
         ratio[path.nic_here.value] = std::max(ratio[path.nic_here.value], path.rate_bytes_s / best);
     }
+  }
+  for (const NicId nic : without_carrier) {
+    if (nic.value < nics_) seen_[nic.value] = 0;
   }
   const bool some_up = std::ranges::find(seen_, kWhole) != seen_.end();
   for (std::uint32_t i = 0; i < nics_; ++i) {

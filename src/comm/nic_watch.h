@@ -1,10 +1,12 @@
 #pragma once
-// What one process sees of its own NICs, for the health map: lost when paths that begin there exist and none is up, or none has opened
-// for kOpenTime while another NIC's did; slow when its rate has been well below its best sibling's, to every peer, for kSlowTime, or
+// What one process sees of its own NICs, for the health map: lost when it has no carrier, when paths that begin there exist and none is
+// up, or none has opened for kOpenTime while another NIC's did; slow when its rate has been well below its best sibling's, to every peer, for kSlowTime, or
 // far below for kVerySlowTime. (Sessions send less over a slower path anyway; this is for plans, and where processors are short rates
-// differ for a second without any NIC being slow.)
+// differ for a second without any NIC being slow.) A path whose other end has no carrier says nothing about the NIC here: a process that
+// has used its session with one peer only would otherwise take that peer's lost NIC for its own.
 
 #include <cstdint>
+#include <set>
 #include <span>
 #include <vector>
 
@@ -27,8 +29,9 @@ class NicWatch final {
 
   explicit NicWatch(std::uint32_t nics) : nics_(nics) {}
 
-  // `paths`: of one session each. Valid until the next call.
-  std::span<const Permille> look(std::span<const std::vector<PathView>> sessions, Instant now);
+  // `paths`: of one session each; `without_carrier`: NICs here. Valid until the next call.
+  std::span<const Permille> look(std::span<const std::vector<PathView>> sessions,
+                                 const std::set<NicId>& without_carrier, Instant now);
 
  private:
   struct Nic {

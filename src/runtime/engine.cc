@@ -44,6 +44,8 @@ struct Engine::Impl final : HealthNoticeSender {
   std::unique_ptr<Judge> judge;     // once anybody is known
   std::map<ProcessId, std::unique_ptr<Session>> sessions;
   std::set<NicId> drained;
+  std::set<NicId> without_carrier;
+  std::uint64_t carrier_changes = 0;  // here and at peers
   std::map<GroupId, EngineTask*> tasks;
   std::deque<WaitingLink> early;   // data links from before the roster
   std::deque<WaitingLink> probes;  // answered; the other end closes first, so that it is sure to hear the answer
@@ -97,6 +99,7 @@ struct Engine::Impl final : HealthNoticeSender {
     auto made =
         std::make_unique<Session>(self, *info, keys.at(peer), provider, notices, env.log, telemetry, config.session);
     for (const NicId nic : drained) made->drain(nic, now);
+    for (const NicId nic : without_carrier) made->on_nic_event({nic, false}, now);
     // Only the lower id connects: it must know that there is somebody to talk to. Empty, so that no session reads it.
     if (self.process > peer) notices.send_notice(peer, {});
     return sessions.emplace(peer, std::move(made)).first->second.get();
@@ -111,6 +114,7 @@ struct Engine::Impl final : HealthNoticeSender {
         continue;
       }
       turn.merge(session->step(now));
+      if (session->take_carrier_news()) ++carrier_changes;
       for (const Observation& seen : session->take_observations()) {
         stirred = true;
         if (session->state() != SessionState::kActive) continue;
@@ -208,6 +212,8 @@ struct Engine::Impl final : HealthNoticeSender {
     bool any = false;
     while (const auto event = provider.next_event()) {
       any = true;
+      const bool news = event->up ? without_carrier.erase(event->nic) > 0 : without_carrier.insert(event->nic).second;
+      if (news) ++carrier_changes;
       for (auto& [peer, session] : sessions) session->on_nic_event(*event, now);
     }
     return any;
@@ -458,7 +464,11 @@ Session& Engine::session(ProcessId peer) {
 
 std::uint64_t Engine::path_changes() const {
   const Counters& counters = impl_->telemetry.counters;
-  return counters.paths_down + counters.paths_up + counters.paths_trusted;
+  return counters.paths_down + counters.paths_up + counters.paths_trusted + impl_->carrier_changes;
+}
+
+const std::set<NicId>& Engine::without_carrier() const {
+  return impl_->without_carrier;
 }
 
 Session* Engine::find_session(ProcessId peer) {

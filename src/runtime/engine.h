@@ -10,6 +10,7 @@
 #include <map>
 #include <memory>
 #include <optional>
+#include <set>
 #include <string>
 #include <vector>
 
@@ -100,8 +101,10 @@ class Engine final : private NoticeSender {
   // is down, until the engine goes. A Bug when there is no such process.
   Session& session(ProcessId peer);
   Session* find_session(ProcessId peer);
-  // Grows whenever a path of any session goes down, comes up or is trusted again.
+  // Grows whenever a path of any session goes down, comes up or is trusted again, and with carriers, here and at peers.
   std::uint64_t path_changes() const;
+  // NICs of this process that have lost their carrier since it began, whether anything uses them or not.
+  const std::set<NicId>& without_carrier() const;
 
   // The task is driven and gets all completions of the group, on every session; one task per group, but a task may have many.
   // Without tasks completions stay in their sessions; with them, those of other groups are dropped.

@@ -244,6 +244,30 @@ TEST(Engine, RendezvousShareSessionsAndEndOneByOne) {
   EXPECT_EQ(before->state(), SessionState::kActive);
 }
 
+TEST(Engine, ASessionMadeAfterANicLostItsCarrierKnowsAndTellsThePeer) {
+  Job job(3);
+  job.join_all();
+  const std::uint64_t before = job.engine(1).path_changes();
+  job.provider(1).events.push_back({{1}, false});
+  job.settle();
+  EXPECT_EQ(job.engine(1).without_carrier(), std::set<NicId>{{1}});
+  EXPECT_GT(job.engine(1).path_changes(), before) << "also where nothing has used it";
+  Session& there = job.engine(2).session({1});
+  job.settle();
+  const auto dark = [&] {
+    std::vector<bool> by_path;
+    for (const PathView& path : there.paths()) by_path.push_back(path.there_dark);
+    return by_path;
+  };
+  EXPECT_EQ(dark(), (std::vector<bool>{false, true}));
+  const std::uint64_t at_peer = job.engine(2).path_changes();
+  job.provider(1).events.push_back({{1}, true});
+  job.settle();
+  EXPECT_TRUE(job.engine(1).without_carrier().empty());
+  EXPECT_EQ(dark(), (std::vector<bool>{false, false}));
+  EXPECT_GT(job.engine(2).path_changes(), at_peer);
+}
+
 struct CountingTask final : EngineTask {
   void on_completion(ProcessId, const Completion& completion) override { tokens.push_back(completion.token); }
   void on_word(ProcessId, ByteView bytes) override { words.emplace_back(bytes.begin(), bytes.end()); }

@@ -278,7 +278,8 @@ std::vector<PathView> Session::paths() const {
   std::vector<PathView> views;
   for (const auto& path : paths_)
     views.push_back({path->id, path->here, path->there, path->state, path->epoch, path->rate.rate_bytes_s(now_),
-                     path->rate.measured_at(), path->in_flight_bytes, path->last_cause});
+                     path->rate.measured_at(), path->in_flight_bytes, path->last_cause,
+                     !nics_there_.at(path->there).carrier});
   return views;
 }
 

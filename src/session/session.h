@@ -64,6 +64,7 @@ struct PathView {
   std::optional<Instant> measured_at;  // the rate, last; none: it is a guess
   std::uint64_t in_flight_bytes;
   Cause last_cause;
+  bool there_dark = false;  // the other end has said that its NIC has no carrier
 };
 
 class Session final : private FrameSink {
@@ -137,6 +138,8 @@ class Session final : private FrameSink {
   const std::string& why_down() const { return end_.what; }
   ProcessId peer() const { return peer_.process; }
   std::vector<PathView> paths() const;
+  // Whether the other end has told of NICs that lost their carrier or have it again since the last call.
+  bool take_carrier_news() { return std::exchange(carrier_news_, false); }
   // Deaths of paths since the last call, for health's merge.
   std::vector<Observation> take_observations() { return std::exchange(observations_, {}); }
 
@@ -271,6 +274,7 @@ class Session final : private FrameSink {
   bool full_state_due_ = false;
   bool state_waits_ = false;      // for the next step
   Instant nic_news_at_ = kNever;  // a NIC here was drained, undrained, or changed its carrier
+  bool carrier_news_ = false;     // one at the other end did
   Instant next_nic_notice_{};
   bool group_joined_ = false;  // since the last full state
   Instant state_due_ = kNever;

@@ -207,6 +207,7 @@ void Session::on_nic_state(const std::vector<NicStateEntry>& nics) {
     const auto found = nics_there_.find(entry.nic);
     if (found == nics_there_.end() || entry.version < found->second.version) continue;
     const bool returned = (entry.carrier && !found->second.carrier) || (!entry.drained && found->second.drained);
+    carrier_news_ |= entry.carrier != found->second.carrier;
     drained_ += entry.drained ? 1 : 0;
     drained_ -= found->second.drained ? 1 : 0;
     found->second = {entry.carrier, entry.drained, entry.version};
