@@ -78,7 +78,8 @@ const Entry kEntries[] = {
     {"R2CCL_LOCAL_RANK", "", &S::local_rank, "", "rank among those of this server; r2ccl run sets it"},
     {"R2CCL_UNIQUE_ID", "", Secret{&S::unique_id}, "",
      "id of a rendezvous that is already hosted, in hex; unset: rank 0 hosts it"},
-    {kSeedMode, "", Choice{&S::seed_mode}, "0|1|2|3", "older name: R2CCL_MODE off, repair, balance, r2"},
+    {kSeedMode, "", Choice{&S::seed_mode}, "0|1|2|3",
+     "where R2CCL_MODE is unset: off, repair, balance, r2; 1 to 3 also lose a NIC for good unless R2CCL_FAULT is set"},
     {"NCCL_DEBUG", "WARN", Choice{&S::debug}, "VERSION|WARN|INFO|TRACE", "how much is logged"},
     {"NCCL_DEBUG_FILE", "", &S::debug_file, "", "log file; %h is the host, %p the process id"},
     {"NCCL_SOCKET_IFNAME", "", &S::socket_ifname, "",
@@ -191,11 +192,21 @@ std::string_view nearest(std::string_view name) {
   return best;
 }
 
+struct SeedMode {
+  std::string_view mode;
+  SeedLoss loss;
+};
+
 // The older name counts where the newer one is not set.
 void use_seed_mode(Settings& settings, bool mode_is_set) {
-  constexpr std::array<std::string_view, 4> kModes = {"off", "repair", "balance", "r2"};
+  constexpr std::array<SeedMode, 4> kModes = {{{"off", SeedLoss::kNone},
+                                               {"repair", SeedLoss::kInACall},
+                                               {"balance", SeedLoss::kBeforeCalls},
+                                               {"r2", SeedLoss::kBeforeCalls}}};
   if (settings.seed_mode.empty() || mode_is_set) return;
-  settings.mode = kModes[static_cast<std::size_t>(settings.seed_mode.front() - '0')];
+  const SeedMode& asked = kModes[static_cast<std::size_t>(settings.seed_mode.front() - '0')];
+  settings.mode = asked.mode;
+  if (settings.fault.empty()) settings.seed_loss = asked.loss;
 }
 
 const Entry* find(std::string_view name) {

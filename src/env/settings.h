@@ -27,6 +27,9 @@ struct SettingInfo {
   std::string_view meaning;
 };
 
+// What R2CC_MODE asks for besides a mode: one NIC of one server is lost, for good (comm/seed_loss.h).
+enum class SeedLoss : std::uint8_t { kNone, kInACall, kBeforeCalls };
+
 struct Settings {
   std::vector<std::string> nics;        // interface names or addresses; empty = discover
   std::uint64_t nic_speed_bytes_s = 0;  // 0 = as interfaces tell it
@@ -65,7 +68,10 @@ struct Settings {
   std::string host_id;
   std::string comm_id;  // host:port of the rendezvous
 
-  std::string seed_mode;  // R2CC_MODE, an older name of `mode`; already taken into account there
+  // R2CC_MODE, as examples of the first R2CCL have it. Where R2CCL_MODE is set it counts for nothing; else `mode` already is what it
+  // says, and where R2CCL_FAULT says no better, `seed_loss` is what is lost with it.
+  std::string seed_mode;
+  SeedLoss seed_loss = SeedLoss::kNone;
 
   LogLevel log_level() const;
 

@@ -101,6 +101,24 @@ TEST(Settings, TheModeHasAnOlderNameThatGivesWay) {
             "R2CCL_MODE: 'fast' is none of off|repair|balance|r2|optcc|direct|trees|auto");
 }
 
+TEST(Settings, TheOlderNameOfTheModeAlsoLosesANicUnlessAFaultOrAModeIsNamed) {
+  EXPECT_EQ(parse({})->seed_loss, SeedLoss::kNone);
+  EXPECT_EQ(parse({"R2CC_MODE=0"})->seed_loss, SeedLoss::kNone);
+  EXPECT_EQ(parse({"R2CC_MODE=1"})->seed_loss, SeedLoss::kInACall);
+  EXPECT_EQ(parse({"R2CC_MODE=2"})->seed_loss, SeedLoss::kBeforeCalls);
+  EXPECT_EQ(parse({"R2CC_MODE=3"})->seed_loss, SeedLoss::kBeforeCalls);
+  EXPECT_EQ(parse({"R2CCL_MODE=repair"})->seed_loss, SeedLoss::kNone) << "the newer name only chooses";
+  EXPECT_EQ(parse({"R2CC_MODE=1", "R2CCL_MODE=repair"})->seed_loss, SeedLoss::kNone);
+  for (const std::string_view first : {"R2CC_MODE=1", "R2CCL_FAULT=at=2s server=0 nic=1 kind=down"}) {
+    const std::string_view second =
+        first == "R2CC_MODE=1" ? "R2CCL_FAULT=at=2s server=0 nic=1 kind=down" : "R2CC_MODE=1";
+    const Settings both = parse({first, second}).value();
+    EXPECT_EQ(both.mode, "repair");
+    EXPECT_EQ(both.seed_loss, SeedLoss::kNone) << "whatever their order";
+  }
+  EXPECT_EQ(parse({"R2CC_MODE=2", "R2CCL_FAULT="})->seed_loss, SeedLoss::kBeforeCalls);
+}
+
 TEST(Settings, DevicesOfTheNetPluginAreOneOfTwoKinds) {
   EXPECT_EQ(parse({})->net_devices, "pooled");
   EXPECT_EQ(parse({"R2CCL_NET_DEVICES=per-nic"})->net_devices, "per-nic");
