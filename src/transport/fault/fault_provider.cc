@@ -227,7 +227,7 @@ Turn FaultProvider::step(Instant now) {
     state->in.refill(now);
   }
   Turn turn;
-  turn.moved = advance(now);
+  turn.moved = advance(now) || !events_.empty();  // also those of a fault that began between two steps
   turn.merge(inner_.step(now));
   turn.next = std::min(turn.next, next_change(now));
   return turn;

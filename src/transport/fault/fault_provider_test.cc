@@ -67,6 +67,15 @@ TEST(FaultProvider, WithoutFaultsEverythingPassesInTheNameOfTheDecoratedLink) {
   EXPECT_EQ(link->state(), LinkState::kDown);
 }
 
+TEST(FaultProvider, TheStepAfterAFaultBetweenTwoStepsSaysThatThereIsNews) {
+  Bench bench;
+  bench.provider.step(kStart);
+  ASSERT_TRUE(bench.provider.inject(spec("at=0 nic=0 kind=cable"), kStart));
+  EXPECT_TRUE(bench.provider.step(kStart).moved) << "or nobody fetches the event";
+  EXPECT_EQ(bench.nic_events(), (std::vector<bool>{false}));
+  EXPECT_FALSE(bench.provider.step(kStart).moved);
+}
+
 TEST(FaultProvider, BlackholeHoldsEverythingTellsNobodyAndHeals) {
   Bench bench({spec("at=2s nic=0 kind=blackhole for=5s")});
   bench.provider.step(kStart);
