@@ -47,6 +47,7 @@ class Agreement final {
   bool may_start(std::uint64_t number);
   void started(std::uint64_t number) { last_started_ = number; }
   const HealthMap& map() const { return map_; }  // of the collective that may start
+  const HealthMap& agreed() const { return next_.empty() ? map_ : next_.back().map; }  // last; perhaps of a later one
   bool holding() const { return held_.has_value(); }
 
  private:

@@ -22,6 +22,7 @@ void Communicator::Impl::step_joining(Turn& turn) {
     open_members();
     turn.moved = true;
   }
+  if (state == CommState::kJoining) become_ready(turn);
 }
 
 void Communicator::Impl::watch_refusal(Turn& turn) {
@@ -45,18 +46,44 @@ void Communicator::Impl::open_members() {
       std::max(64 + placement.nic_rate.size() * sizeof(Permille), gathering->letter_bytes_max());
   const Status status = mailbox.open(engine.roster(key), longest);
   if (!status) return give_up(status.error());
+  if (config.on_members) {
+    if (const auto lost = config.on_members(engine.roster(key), now)) await_map_without(*lost);
+  }
   step_gathering();
 }
 
 void Communicator::Impl::step_gathering() {
   for (Gathering::Out& out : gathering->take_out()) post(out.to, std::move(out.bytes));
-  if (!gathering->over() || state != CommState::kJoining) return;
+  if (!gathering->over() || gathered || state != CommState::kJoining) return;
+  gathered = true;
   if (!gathering->why_not_shared().empty())
     log(LogLevel::kInfo, fmt::format("Rank {} uses no shared memory: {}", rank, gathering->why_not_shared()));
   Neighbours& neighbours = gathering->neighbours();
   board = neighbours.board();
   if (neighbours.alley() != nullptr) mailbox.share(*neighbours.alley());
   missing = size;
+}
+
+void Communicator::Impl::await_map_without(NicName lost) {
+  if (!replans(mode)) return;  // there will be no other map
+  awaited = all_healthy(placement).nic;
+  for (std::uint32_t server = 0; server < placement.servers; ++server) {
+    const ProcessInfo& member = engine.roster(key)[std::size_t{server} * placement.gpus];
+    if (member.server == lost.server) awaited[std::size_t{server} * placement.nics + lost.nic.value] = 0;
+  }
+  awaited_until = now + kLossKnownWithin;
+}
+
+void Communicator::Impl::become_ready(Turn& turn) {
+  if (!gathered) return;
+  if (!awaited.empty() && agreement->agreed().nic != awaited) {
+    turn.merge({false, awaited_until});
+    if (now < awaited_until) return;
+    log(LogLevel::kWarn,
+        fmt::format("Rank {} begins although not all ranks have agreed within {:.0f} s on the NIC that is "
+                    "lost: the first calls may run on plans that use it.",
+                    rank, to_seconds(kLossKnownWithin)));
+  }
   state = CommState::kReady;
 }
 

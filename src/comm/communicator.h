@@ -28,7 +28,9 @@
 #include "control/unique_id.h"
 #include "device/device.h"
 #include "env/env.h"
+#include "health/verdict.h"
 #include "runtime/engine.h"
+#include "telemetry/stats_page.h"
 
 namespace r2ccl {
 
@@ -39,14 +41,19 @@ struct CallTicket {
 };
 using TicketPtr = std::shared_ptr<CallTicket>;
 
+inline constexpr Duration kLossKnownWithin = 5s;
+
 struct CommConfig {
   std::string mode;       // comm/plans.h; empty: auto, or in a World as its settings say
   std::string algorithm;  // empty: as the mode says; else one by name, where it applies
   Fabric fabric = Fabric::kRouted;
   LinkCosts costs{};
-  // Told when a collective begins and as its messages are done: its number, and their share of its bytes in millionths. For faults
-  // that wait for such a moment; empty: nobody counts.
-  std::function<void(std::uint64_t operation, std::uint32_t share_ppm, Instant now)> on_progress;
+  // Told when a collective begins and as its messages are done: its number, their share of its bytes in millionths, and how many bytes
+  // those are at this rank. For faults that wait for such a moment; empty: nobody counts.
+  std::function<void(const Reached& reached, std::uint64_t bytes, Instant now)> on_progress;
+  // Told once who the members are, by rank. The NIC that it answers is lost to begin with, at every rank's knowledge: the communicator is
+  // ready once all have agreed on the map without it, at most kLossKnownWithin later.
+  std::function<std::optional<NicName>(const std::vector<ProcessInfo>& members, Instant now)> on_members;
   bool shared_memory = false;  // between ranks of one server, where they can (neighbours.h); at every rank of a server
 };
 

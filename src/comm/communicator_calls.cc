@@ -130,14 +130,14 @@ void Communicator::Impl::begin_counting(const RankPlan* plan) {
   if (!config.on_progress) return;
   moved_so_far = 0;
   to_move = plan != nullptr ? plan->moved_bytes : 0;
-  config.on_progress(number, 0, now);
+  config.on_progress({number, 0}, to_move, now);
 }
 
 void Communicator::Impl::count(std::uint64_t bytes) {
   if (!config.on_progress || to_move == 0) return;
   moved_so_far += bytes;
   const double share = static_cast<double>(moved_so_far) / static_cast<double>(to_move);
-  config.on_progress(number, static_cast<std::uint32_t>(std::min(1.0, share) * 1e6), now);
+  config.on_progress({number, static_cast<std::uint32_t>(std::min(1.0, share) * 1e6)}, to_move, now);
 }
 
 bool Communicator::Impl::step_running(Batch& batch) {

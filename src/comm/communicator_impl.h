@@ -58,6 +58,8 @@ struct Communicator::Impl {
   void watch_refusal(Turn& turn);
   void open_members();
   void step_gathering();
+  void await_map_without(NicName lost);
+  void become_ready(Turn& turn);
   void post(std::uint32_t to, Letter letter) { post(to, Bytes{static_cast<std::byte>(letter)}); }
   void post(std::uint32_t to, Bytes bytes);
   void post_all(const Bytes& bytes);
@@ -141,7 +143,10 @@ struct Communicator::Impl {
   Placement placement;
   std::optional<Gathering> gathering;
   Board* board = nullptr;  // where all ranks share memory
+  bool gathered = false;
   std::optional<Agreement> agreement;
+  std::vector<Permille> awaited;  // the map that calls wait for
+  Instant awaited_until{};        // … at most
   std::optional<NicWatch> watch;
   std::uint64_t path_changes = UINT64_MAX;
   Instant next_look{};

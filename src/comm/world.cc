@@ -11,6 +11,7 @@
 #include "base/assert.h"
 #include "comm/nic_views.h"
 #include "comm/plans.h"
+#include "comm/seed_loss.h"
 #include "comm/stats.h"
 #include "device/cpu/cpu_device.h"
 #include "env/secret.h"
@@ -31,6 +32,7 @@ Secret secret_of(const std::string& text) {
 struct Endpoint {
   std::unique_ptr<Process> process;
   StatsWriter stats;
+  bool loss_decided = false;  // comm/seed_loss.h; with the engine held
 };
 
 }  // namespace
@@ -74,15 +76,35 @@ struct Comm::Impl {
   std::unique_ptr<Communicator> communicator;  // touched with the engine held only, and so is
   std::unique_ptr<Invitation> invitation;
 
+  std::optional<FaultSpec> waiting_loss;  // for the middle of a call
+
   Process& process() { return *endpoint->process; }
   Driver& driver() { return process().driver(); }
   Instant now() { return process().clock().now(); }
-  void on_progress(Engine& engine, const Reached& reached, Instant now) {
+  void on_progress(Engine& engine, const Reached& reached, std::uint64_t bytes, Instant now) {
+    if (waiting_loss && is_middle(reached, bytes)) lose(*std::exchange(waiting_loss, {}), now);
     endpoint->stats.on_progress(reached, now, engine, process().telemetry(), *communicator);
     if (FaultProvider* const faults = process().faults()) {
       faults->on_operation(reached.operation, now);
       faults->on_bytes_moved(reached.share_ppm, now);
     }
+  }
+  // What R2CC_MODE loses; the answer as CommConfig::on_members has it.
+  std::optional<NicName> on_members(const std::vector<ProcessInfo>& members, Instant now) {
+    const PlannedLoss loss = plan_loss(world->settings, members);
+    if (communicator->rank() == 0) process().log().write(LogLevel::kWarn, loss.sentence);
+    if (!loss.fault) return std::nullopt;
+    const bool is_here = loss.fault->server == process().self().server;
+    if (world->settings.seed_loss == SeedLoss::kInACall) {
+      if (is_here) waiting_loss = loss.fault;
+      return std::nullopt;
+    }
+    if (is_here) lose(*loss.fault, now);
+    return NicName{loss.fault->server, loss.fault->nic};
+  }
+  void lose(const FaultSpec& fault, Instant now) {
+    const Status lost = process().faults()->inject(fault, now);
+    if (!lost) process().log().write(LogLevel::kWarn, lost.error().what);
   }
   // With the engine held: hurries, if the ticket needs it.
   bool done(const CallTicket& ticket) {
@@ -305,12 +327,18 @@ Result<std::shared_ptr<Comm>> World::join(const UniqueId& id, std::uint32_t rank
   if (!endpoint) return std::unexpected(endpoint.error());
   UniqueId known = id;
   if (impl_->place && impl_->placed_id().secret == id.secret) known = impl_->placed_id();
-  auto comm = std::make_unique<Comm::Impl>(impl_, *endpoint, nullptr);
+  auto comm = std::make_unique<Comm::Impl>(impl_, *endpoint);
   Process& process = comm->process();
   process.driver().with_engine([&](Engine& engine) {
-    whole.on_progress = [impl = comm.get(), &engine](std::uint64_t operation, std::uint32_t share_ppm, Instant now) {
-      impl->on_progress(engine, {operation, share_ppm}, now);
+    whole.on_progress = [impl = comm.get(), &engine](const Reached& reached, std::uint64_t bytes, Instant now) {
+      impl->on_progress(engine, reached, bytes, now);
     };
+    if (impl_->settings.seed_loss != SeedLoss::kNone && size > 1 &&
+        !std::exchange(comm->endpoint->loss_decided, true)) {
+      whole.on_members = [impl = comm.get()](const std::vector<ProcessInfo>& members, Instant now) {
+        return impl->on_members(members, now);
+      };
+    }
     comm->communicator = std::make_unique<Communicator>(engine, Env{process.clock(), process.random(), process.log()},
                                                         impl_->device, known, rank, size, whole);
   });

@@ -1,5 +1,5 @@
 // The library as a program meets it: loaded, through NCCL's interface, one process a rank. Split and shrunk communicators under NIC
-// faults, and ends with work pending.
+// faults, the NIC that R2CC_MODE loses, and ends with work pending.
 
 #include <dlfcn.h>
 #include <fmt/format.h>
@@ -12,6 +12,7 @@
 #include <filesystem>
 
 #include "include/nccl.h"
+#include "include/r2ccl.h"
 #include "tests/loopback/rank_processes.h"
 
 namespace r2ccl::loopback {
@@ -43,6 +44,9 @@ struct Nccl {
   R2CCL_FIND(ncclCommGetAsyncError);
   R2CCL_FIND(ncclGetLastError);
   R2CCL_FIND(ncclAllReduce);
+  R2CCL_FIND(r2cclCommNicCount);
+  R2CCL_FIND(r2cclCommNicInfo);
+  R2CCL_FIND(r2cclCommStats);
 #undef R2CCL_FIND
   ncclResult_t (*const stream_create)(cudaStream_t*) = find<ncclResult_t(cudaStream_t*)>("r2cclStreamCreate");
   ncclResult_t (*const stream_synchronize)(cudaStream_t) = find<ncclResult_t(cudaStream_t)>("r2cclStreamSynchronize");
@@ -63,6 +67,10 @@ struct Job {
   std::string fault = {};
   std::vector<std::string> settings;  // "NAME=value"
   std::string host = {};              // where they meet; empty: at the first NIC of rank 0
+  std::uint32_t per_server = 1;
+  std::uint32_t nics = 3;
+  bool dealt = false;  // ranks go round the servers
+  std::uint32_t server_of(std::uint32_t rank) const { return dealt ? rank % (ranks / per_server) : rank / per_server; }
 };
 
 struct Rank {
@@ -77,12 +85,15 @@ void set(const std::string& setting) {
   ::setenv(setting.substr(0, equals).c_str(), setting.substr(equals + 1).c_str(), 1);
 }
 
-// Every rank is a server of its own with three NICs.
+// Servers have the numbers that a fault names them by, or else names, as where nobody has numbered them.
 RankProcesses::Program program_of(const Job& job, const std::function<void(const Rank&)>& body) {
   return [=](std::uint32_t number, const Address& place, const RankProcesses::Tell& tell) {
     ::unsetenv("LONG_TESTS");  // the library would refuse a name it does not know
-    set(fmt::format("R2CCL_NICS=127.10.0.{0},127.11.0.{0},127.12.0.{0}", number + 1));
-    set(fmt::format("R2CCL_SERVER={}", number));
+    const std::uint32_t server = job.server_of(number);
+    std::string nics;
+    for (std::uint32_t nic = 0; nic < job.nics; ++nic) nics += fmt::format("127.{}.0.{},", 10 + nic, server + 1);
+    set("R2CCL_NICS=" + nics);
+    set(job.fault.empty() ? fmt::format("NCCL_HOSTID=host{}", server) : fmt::format("R2CCL_SERVER={}", server));
     set("NCCL_COMM_ID=" + (job.host.empty() ? to_text(place) : fmt::format("{}:{}", job.host, place.port)));
     set("R2CCL_FAULT=" + job.fault);
     for (const std::string& setting : job.settings) set(setting);
@@ -97,6 +108,14 @@ RankProcesses::Program program_of(const Job& job, const std::function<void(const
       tell(std::string("error: ") + error.what());
     }
   };
+}
+
+void sum_once(const Rank& rank) {
+  int size = 0;
+  rank.nccl.must(rank.nccl.ncclCommCount(rank.comm, &size));
+  auto data = static_cast<std::int32_t>(rank.number);
+  rank.nccl.must(rank.nccl.ncclAllReduce(&data, &data, 1, ncclInt32, ncclSum, rank.comm, nullptr));
+  if (data != size * (size - 1) / 2) throw std::runtime_error(fmt::format("the sum is {}", data));
 }
 
 // Exact sums for so long, by the clock of the communicator's first rank.
@@ -182,6 +201,106 @@ TEST(NcclRanks, AShrunkCommunicatorSurvivesANicThatIsCut) {
                       }));
   for (std::uint32_t rank = 0; rank < job.ranks; ++rank) EXPECT_EQ(ranks.next_line(rank), "exact") << "rank " << rank;
   expect_repairs(log.text());
+}
+
+std::string plan_of_a_call(const Rank& rank) {
+  sum_once(rank);
+  r2cclStats_t stats = R2CCL_STATS_INITIALIZER;
+  rank.nccl.must(rank.nccl.r2cclCommStats(rank.comm, &stats));
+  return fmt::format("{} for map {}", stats.algorithm, stats.healthVersion);
+}
+
+// NICs of this rank's server that carry nothing, as "1 2".
+std::string lost_nics(const Rank& rank) {
+  int count = 0;
+  rank.nccl.must(rank.nccl.r2cclCommNicCount(rank.comm, &count));
+  std::string lost;
+  for (int i = 0; i < count; ++i) {
+    r2cclNicInfo_t info = R2CCL_NIC_INFO_INITIALIZER;
+    rank.nccl.must(rank.nccl.r2cclCommNicInfo(rank.comm, i, &info));
+    if (info.state == r2cclNicDown) lost += fmt::format("{}{}", lost.empty() ? "" : " ", info.id);
+  }
+  return lost;
+}
+
+// Once they are these; else what they are after a while.
+std::string lost_nics_at_last(const Rank& rank, const std::string& expected) {
+  std::string lost = lost_nics(rank);
+  for (const auto end = Clock::now() + 5s; lost != expected && Clock::now() < end;) lost = lost_nics(rank);
+  return lost;
+}
+
+std::size_t count_of(const std::string& what, const std::string& text) {
+  std::size_t count = 0;
+  for (auto at = text.find(what); at != std::string::npos; at = text.find(what, at + 1)) ++count;
+  return count;
+}
+
+struct SeedMode {
+  const char* number;
+  const char* plan;  // of the first call and of the last
+  const char* lost;  // of the NICs of rank 0's server
+  bool at_once;      // before the first call
+};
+
+// Without R2CCL_FAULT, R2CCL_SERVER or a launcher's word: the variable alone.
+TEST(NcclRanks, TheModesOfTheFirstR2cclLoseOneNicOfOneServer) {
+  for (const SeedMode& mode :
+       {SeedMode{"0", "ring for map 0", "", false}, SeedMode{"1", "ring for map 0", "1", false},
+        SeedMode{"2", "balance for map 1", "1", true}, SeedMode{"3", "r2 for map 1", "1", true}}) {
+    const LogFiles log;
+    const Job job{.ranks = 6, .settings = {log.setting(), std::string("R2CC_MODE=") + mode.number}, .per_server = 2};
+    RankProcesses ranks(job.ranks, program_of(job, [&](const Rank& rank) {
+                          rank.tell(plan_of_a_call(rank));
+                          const std::string first = mode.at_once ? mode.lost : "";
+                          rank.tell("lost: " + (rank.number == 0 ? lost_nics_at_last(rank, first) : first));
+                          sum_for(rank.nccl, rank.comm, 300ms);
+                          rank.tell("lost: " + lost_nics_at_last(rank, rank.number < job.per_server ? mode.lost : ""));
+                          rank.tell(plan_of_a_call(rank));
+                          end(rank.nccl, rank.comm);
+                          rank.tell("exact");
+                        }));
+    for (std::uint32_t rank = 0; rank < job.ranks; ++rank) {
+      SCOPED_TRACE(fmt::format("R2CC_MODE={}, rank {}", mode.number, rank));
+      EXPECT_EQ(ranks.next_line(rank), mode.plan);
+      EXPECT_EQ(ranks.next_line(rank), std::string("lost: ") + (mode.at_once ? mode.lost : ""));
+      EXPECT_EQ(ranks.next_line(rank), std::string("lost: ") + (rank < job.per_server ? mode.lost : ""));
+      EXPECT_EQ(ranks.next_line(rank), mode.plan);
+      EXPECT_EQ(ranks.next_line(rank), "exact");
+    }
+    EXPECT_EQ(count_of("R2CC_MODE=", log.text()), *mode.lost != 0 ? 1u : 0u) << log.text();
+  }
+}
+
+// As mpirun --map-by node has it: plans take every rank for a server, and the NIC is lost at two of them.
+TEST(NcclRanks, RanksThatGoRoundTheServersKnowOfTheLostNicBeforeTheFirstCall) {
+  const Job job{
+      .ranks = 4, .settings = {"NCCL_DEBUG=VERSION", "R2CC_MODE=2"}, .per_server = 2, .nics = 3, .dealt = true};
+  RankProcesses ranks(job.ranks, program_of(job, [&](const Rank& rank) {
+                        rank.tell(plan_of_a_call(rank));
+                        sum_for(rank.nccl, rank.comm, 100ms);
+                        rank.tell("lost: " + lost_nics_at_last(rank, job.server_of(rank.number) == 0 ? "1" : ""));
+                        rank.tell(plan_of_a_call(rank));
+                        end(rank.nccl, rank.comm);
+                      }));
+  for (std::uint32_t rank = 0; rank < job.ranks; ++rank) {
+    SCOPED_TRACE(fmt::format("rank {}", rank));
+    EXPECT_EQ(ranks.next_line(rank), "balance for map 1");
+    EXPECT_EQ(ranks.next_line(rank), job.server_of(rank) == 0 ? "lost: 1" : "lost: ");
+    EXPECT_EQ(ranks.next_line(rank), "balance for map 1");
+  }
+}
+
+TEST(NcclRanks, AModeOfTheFirstR2cclLosesNothingWhereAServerHasOneNic) {
+  const LogFiles log;
+  const Job job{.settings = {log.setting(), "R2CC_MODE=2"}, .nics = 1};
+  RankProcesses ranks(job.ranks, program_of(job, [](const Rank& rank) {
+                        sum_for(rank.nccl, rank.comm, 100ms);
+                        rank.tell("lost: " + lost_nics(rank));
+                        end(rank.nccl, rank.comm);
+                      }));
+  for (std::uint32_t rank = 0; rank < job.ranks; ++rank) EXPECT_EQ(ranks.next_line(rank), "lost: ");
+  EXPECT_EQ(count_of("R2CC_MODE=2: no NIC is lost", log.text()), 1u) << log.text();
 }
 
 // Sums until another rank ends the communicator, or this one's process goes.

@@ -120,7 +120,7 @@ Process::Process(const Settings& settings, std::unique_ptr<TcpDialer> dialer, co
   limits.align_payloads = true;
   streams_ = std::make_unique<StreamProvider>(*dialer_, keyring_, random_, self, limits);
   Provider* provider = streams_.get();
-  if (!faults.empty()) {
+  if (!faults.empty() || settings.seed_loss != SeedLoss::kNone) {
     const FaultHooks hooks{[this](NicId nic, bool on) { dialer_->deafen_nic(nic, on); }};
     faults_ = std::make_unique<FaultProvider>(*streams_, config.server, faults, &telemetry_, hooks);
     provider = faults_.get();

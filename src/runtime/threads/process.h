@@ -69,7 +69,7 @@ class Process final {
   Log& log() { return log_; }
   // What follows belongs to the engine: use it inside Driver::with_engine() or a condition of wait_until().
   Telemetry& telemetry() { return telemetry_; }
-  FaultProvider* faults() { return faults_.get(); }  // null unless settings.fault names one
+  FaultProvider* faults() { return faults_.get(); }  // null unless the settings ask for one
   const StreamCounters& stream_counters() const { return streams_->counters(); }
   // Set before the engine begins and never changed.
   const ProcessInfo& self() const { return engine_->self(); }
