@@ -7,6 +7,7 @@
 #include <fstream>
 #include <nlohmann/json.hpp>
 
+#include "comm/seed_loss.h"
 #include "tools/json.h"
 #include "tools/perf_faults.h"
 #include "tools/perf_report.h"
@@ -139,14 +140,23 @@ class Watching final {
   std::unique_ptr<FaultWatch> watch_;
 };
 
-std::vector<FaultRow> all_faults(Side& side, const FactsByNic& mine, const std::string& injected) {
+// What is broken on purpose, by the library itself.
+std::vector<FaultSpec> injected_faults(const Settings& settings, Comm& comm) {
+  std::vector<FaultSpec> specs;
+  if (!settings.fault.empty()) return parse_faults(settings.fault).value_or(specs);
+  if (settings.seed_loss == SeedLoss::kNone) return specs;
+  comm.inspect([&](const Engine& engine, Telemetry&) {
+    if (const auto fault = plan_loss(settings, engine.roster()).fault) specs.push_back(*fault);
+  });
+  return specs;
+}
+
+std::vector<FaultRow> all_faults(Side& side, const FactsByNic& mine, const std::vector<FaultSpec>& injected) {
   FactsByNic all;
   for (const std::string& text : side.gather(facts_text(mine))) {
     for (const auto& [nic, facts] : facts_from(text)) all[nic].merge(facts);
   }
-  std::vector<FaultSpec> specs;
-  if (!injected.empty()) specs = parse_faults(injected).value_or(specs);
-  return fault_rows(all, specs);
+  return fault_rows(all, injected);
 }
 
 Status write_json(const PerfOptions& options, const std::vector<PerfRow>& rows, const std::vector<FaultRow>& faults,
@@ -172,13 +182,13 @@ CommConfig config_of(const PerfOptions& options, const Settings& settings) {
   return config;
 }
 
-Result<int> measure_all(const PerfOptions& options, const PerfWork& work, Comm& comm, const std::string& injected,
+Result<int> measure_all(const PerfOptions& options, const PerfWork& work, Comm& comm, const Settings& settings,
                         Console& console) {
   PerfRank rank(options, comm, console);
   rank.side().barrier();
   Watching watching(comm);
   rank.run(work);
-  const std::vector<FaultRow> faults = all_faults(rank.side(), watching.facts(), injected);
+  const std::vector<FaultRow> faults = all_faults(rank.side(), watching.facts(), injected_faults(settings, comm));
   for (const FaultRow& fault : faults) rank.print(fault_line(fault));
   if (options.json && comm.rank() == 0) {
     if (const Status written = write_json(options, rank.rows(), faults, console); !written)
@@ -197,7 +207,7 @@ Result<int> run_perf_rank(const PerfOptions& options, const Launched& launch, co
   if (!job) return std::unexpected(job.error());
   Comm& comm = *job->comm;
   try {
-    const Result<int> status = measure_all(options, *work, comm, settings.fault, console);
+    const Result<int> status = measure_all(options, *work, comm, settings, console);
     if (const Status ended = comm.finalize(); !ended) return std::unexpected(ended.error());
     return status;
   } catch (const Failed& failed) {

@@ -12,12 +12,12 @@
 namespace r2ccl::loopback {
 namespace {
 
-Ran tool(const std::string& arguments) {
-  return shell(fmt::format("{} {}", R2CCL_TOOL, arguments));
+Ran tool(const std::string& arguments, const std::string& settings = "") {
+  return shell(fmt::format("{}{} {}", settings, R2CCL_TOOL, arguments));
 }
 
-nlohmann::json figures(const std::string& arguments) {
-  const Ran ran = tool(arguments + " --json 2>/dev/null");
+nlohmann::json figures(const std::string& arguments, const std::string& settings = "") {
+  const Ran ran = tool(arguments + " --json 2>/dev/null", settings);
   EXPECT_EQ(ran.status, 0) << ran.out;
   auto object = nlohmann::json::parse(ran.out, nullptr, false);
   EXPECT_TRUE(object.is_object()) << ran.out;
@@ -74,6 +74,19 @@ TEST(Perf, AFaultInsideIsSurvivedAndTold) {
   EXPECT_EQ(fault["kind"], "down");
   EXPECT_GE(fault["noticed_ms"], fault["at_ms"]);
   EXPECT_GE(fault["repaired_ms"], fault["noticed_ms"]);
+}
+
+TEST(Perf, TheNicThatAModeOfTheFirstR2cclLosesIsTold) {
+  const auto object = figures("perf all_reduce -b 4M -e 4M -n 5 -w 0 --servers 3 --nics 3", "R2CC_MODE=1 ");
+  ASSERT_EQ(object["rows"].size(), 2u);
+  EXPECT_EQ(object["rows"][1]["health_version"], 0) << "repair alone: it is not planned again";
+  ASSERT_EQ(object["faults"].size(), 1u);
+  const auto& fault = object["faults"][0];
+  EXPECT_EQ(fault["server"], 0);
+  EXPECT_EQ(fault["nic"], 1);
+  EXPECT_EQ(fault["kind"], "cable");
+  EXPECT_TRUE(fault["at_ms"].is_number());
+  EXPECT_TRUE(fault["returned_ms"].is_null());
 }
 
 TEST(Perf, RunIsALauncherForItself) {
