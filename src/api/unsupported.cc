@@ -6,6 +6,7 @@
 
 #include "api/arguments.h"
 #include "api/entry.h"
+#include "api/later_names.h"
 
 namespace r2ccl::api {
 namespace {
@@ -29,19 +30,7 @@ R2CCL_ENTRY(ncclResult_t, ncclCommWindowDeregister, ncclComm_t, ncclWindow_t) {
   return refuse("ncclCommWindowDeregister", kNoWindow);
 }
 
-// Host functions of NCCL's device interface (its nccl_device.h, which brings the types). Programs that link them must start.
-struct ncclDevCommRequirements;
-struct ncclDevComm;
-struct ncclDevResourceRequirements;
-struct ncclGinBarrierHandle;
-struct ncclLLA2AHandle;
-struct ncclLsaBarrierHandle;
-struct ncclTeam {
-  int nRanks;
-  int rank;
-  int stride;
-};
-
+// Host functions of NCCL's device interface. Programs that link them must start.
 R2CCL_ENTRY(ncclResult_t, ncclDevCommCreate, ncclComm_t, const ncclDevCommRequirements*, ncclDevComm*) {
   return refuse("ncclDevCommCreate", kNoDevice);
 }
