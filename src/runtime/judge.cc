@@ -45,7 +45,6 @@ Judge::Judge(const ProcessInfo& self, const std::vector<ProcessInfo>& roster, Pr
              HealthNoticeSender& sender, Log& log, Telemetry& telemetry, const JudgeConfig& config)
     : self_(self),
       roster_(roster),
-      provider_(provider),
       sender_(sender),
       log_(log),
       telemetry_(telemetry),

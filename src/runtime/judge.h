@@ -121,7 +121,6 @@ class Judge final {
 
   const ProcessInfo& self_;
   const std::vector<ProcessInfo>& roster_;
-  Provider& provider_;
   HealthNoticeSender& sender_;
   Log& log_;
   Telemetry& telemetry_;

@@ -21,7 +21,9 @@ struct Linked {
 
   // Until nothing moves.
   void run() {
-    while (a->step(kNow, at_a) | b->step(kNow, at_b)) {
+    for (bool moved = true; moved;) {
+      moved = a->step(kNow, at_a);
+      moved |= b->step(kNow, at_b);
     }
   }
   void run_b() {

@@ -24,7 +24,9 @@ struct Sending {
   // Opens the wire and lets everything through.
   void run() {
     wire().capacity = MemoryPipe::kNoLimit;
-    while (a->step(kNow, at_a) | b->step(kNow, at_b)) {
+    for (bool moved = true; moved;) {
+      moved = a->step(kNow, at_a);
+      moved |= b->step(kNow, at_b);
     }
   }
   std::string types() const {
