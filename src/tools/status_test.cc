@@ -6,6 +6,7 @@
 
 #include "telemetry/stats_page.h"
 #include "tools/command.h"
+#include "tools/json.h"
 #include "tools/test_console.h"
 
 namespace r2ccl::tools {
@@ -30,7 +31,7 @@ TEST(Status, ShowsWhatProcessesShowOfThemselves) {
     stats.size = 8;
     page->publish(stats);
     page->set_reached({17, 0});
-    const auto object = nlohmann::json::parse(say({"status", "--json"}), nullptr, false);
+    const auto object = parse_json(say({"status", "--json"}));
     ASSERT_EQ(object["processes"].size(), 1u);
     EXPECT_EQ(object["processes"][0]["operation"], 17);
     EXPECT_NE(say({"status"}).find("3 of 8"), std::string::npos);

@@ -6,6 +6,7 @@
 #include <fstream>
 #include <nlohmann/json.hpp>
 #include <set>
+#include <sstream>
 
 #include "schedule/check.h"
 #include "schedule/text.h"
@@ -13,6 +14,7 @@
 #include "tools/bench_report.h"
 #include "tools/child.h"
 #include "tools/command.h"
+#include "tools/json.h"
 #include "tools/pattern.h"
 #include "tools/table.h"
 #include "tools/test_console.h"
@@ -96,22 +98,22 @@ TEST(CommandLine, AWrongCommandIsNamedBesideTheRightOnes) {
 
 // ---- plan and sim -----------------------------------------------------------------------------------------------
 
-nlohmann::json json_of(std::vector<std::string> arguments) {
+Json json_of(std::vector<std::string> arguments) {
   arguments.emplace_back("--json");
   const Ran ran = run(std::move(arguments));
   EXPECT_EQ(ran.status, kExitOk) << ran.err;
-  return nlohmann::json::parse(ran.out, nullptr, false);
+  return parse_json(ran.out);
 }
 
 TEST(PlanCommand, JsonHasTheKeysScriptsRelyOn) {
-  const nlohmann::json object =
+  const Json object =
       json_of({"plan", "--servers", "4", "--nics", "4", "--lost", "0:1", "--bytes", "64M", "--algo", "all"});
   for (const char* key :
        {"bound_s", "one_port_bound_s", "healthy_ring_s", "healthy_flat_ring_s", "algorithms", "chosen", "crossovers"}) {
     EXPECT_TRUE(object.contains(key)) << key;
   }
   std::size_t proven = 0;
-  for (const nlohmann::json& row : object["algorithms"]) {
+  for (const Json& row : object["algorithms"]) {
     if (!row["checked"]) continue;
     ++proven;
     for (const char* key : {"name", "time_s", "healthy_ratio", "bound_ratio", "steps", "scratch_bytes"})
@@ -123,7 +125,7 @@ TEST(PlanCommand, JsonHasTheKeysScriptsRelyOn) {
 }
 
 TEST(PlanCommand, SmallMessagesCrossOverToALatencyAlgorithm) {
-  const nlohmann::json sizes = json_of({"plan", "--servers", "8", "--lost", "0:1"})["crossovers"];
+  const Json sizes = json_of({"plan", "--servers", "8", "--lost", "0:1"})["crossovers"];
   ASSERT_GE(sizes.size(), 2u);
   EXPECT_NE(sizes.front()["algorithm"], sizes.back()["algorithm"]);
   EXPECT_EQ(sizes.back()["algorithm"], "weighted_direct");
@@ -154,7 +156,7 @@ TEST(SimCommand, RandomSamplesAreRepeatable) {
   const auto samples = [] {
     return json_of({"sim", "--servers", "6", "--random", "3", "--samples", "5", "--seed", "7", "--bytes", "256M"});
   };
-  const nlohmann::json first = samples();
+  const Json first = samples();
   EXPECT_EQ(first["samples"].size(), 5u);
   EXPECT_EQ(first["samples"], samples()["samples"]);
   for (const char* key : {"mean", "p50", "p99", "max"}) EXPECT_TRUE(first["summary"].contains(key)) << key;
@@ -165,10 +167,12 @@ TEST(SimCommand, TheTimelineIsATraceOfEveryNic) {
   const std::string path = testing::TempDir() + "r2ccl_timeline.json";
   EXPECT_EQ(run({"sim", "--servers", "3", "--nics", "2", "--bytes", "8M", "--timeline", path}).status, kExitOk);
   std::ifstream file(path);
-  const nlohmann::json events = nlohmann::json::parse(file, nullptr, false);
+  std::stringstream text;
+  text << file.rdbuf();
+  const Json events = parse_json(text.str());
   ASSERT_TRUE(events.is_array());
   std::set<std::pair<int, int>> ports;
-  for (const nlohmann::json& event : events) {
+  for (const Json& event : events) {
     if (event["ph"] == "X") ports.insert({event["pid"].get<int>(), event["tid"].get<int>()});
   }
   EXPECT_EQ(ports.size(), 3u * 2 * 2);

@@ -8,6 +8,7 @@
 #include <vector>
 
 #include "tests/shell.h"
+#include "tools/json.h"
 
 namespace r2ccl::lab_tests {
 
@@ -34,7 +35,7 @@ class Lab final {
   const std::string& name() const { return name_; }
   // `r2ccl lab COMMAND --name NAME REST`; expects that it succeeds.
   void command(const std::string& word, const std::string& rest = "") const;
-  nlohmann::json nic(int server, int nic) const;  // of `lab status --json`
+  tools::Json nic(int server, int nic) const;  // of `lab status --json`
 
  private:
   const std::string name_;

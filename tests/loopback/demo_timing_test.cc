@@ -9,6 +9,7 @@
 #include <nlohmann/json.hpp>
 
 #include "tests/shell.h"
+#include "tools/json.h"
 
 namespace r2ccl {
 namespace {
@@ -31,7 +32,7 @@ std::size_t count(const std::string& text, const std::string& part) {
 TEST(Demo, EveryFaultIsRepairedAndEveryElementRight) {
   const Ran ran = shell(fmt::format("{} {} --json 2>&1", R2CCL_TOOL, kSmall));
   EXPECT_EQ(ran.status, 0) << ran.out;
-  const auto summary = nlohmann::json::parse(ran.out, nullptr, false);
+  const auto summary = tools::parse_json(ran.out);
   ASSERT_TRUE(summary.is_object()) << ran.out;
   EXPECT_EQ(summary["wrong"], 0);
   EXPECT_FALSE(summary["lab"]);

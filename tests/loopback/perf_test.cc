@@ -8,6 +8,7 @@
 #include <string>
 
 #include "tests/shell.h"
+#include "tools/json.h"
 
 namespace r2ccl::loopback {
 namespace {
@@ -16,12 +17,12 @@ Ran tool(const std::string& arguments, const std::string& settings = "") {
   return shell(fmt::format("{}{} {}", settings, R2CCL_TOOL, arguments));
 }
 
-nlohmann::json figures(const std::string& arguments, const std::string& settings = "") {
+tools::Json figures(const std::string& arguments, const std::string& settings = "") {
   const Ran ran = tool(arguments + " --json 2>/dev/null", settings);
   EXPECT_EQ(ran.status, 0) << ran.out;
-  auto object = nlohmann::json::parse(ran.out, nullptr, false);
+  auto object = tools::parse_json(ran.out);
   EXPECT_TRUE(object.is_object()) << ran.out;
-  if (!object.is_object()) return {{"rows", nlohmann::json::array()}, {"faults", nlohmann::json::array()}};
+  if (!object.is_object()) return {{"rows", tools::Json::array()}, {"faults", tools::Json::array()}};
   for (const auto& row : object["rows"]) EXPECT_EQ(row["wrong"], 0) << row.dump();
   return object;
 }
