@@ -4,7 +4,7 @@
   includes   src/<folder> includes only what its row of layers.txt allows; include paths start at src/
   habits     no clock, sleep, environment, thread or printing below runtime/threads, except where the outside world begins
   size       files stop at 800 lines and are mentioned above 400
-  headers    start with #pragma once
+  headers    start with #pragma once; x.cc includes x.h before all else, which shows that x.h stands alone
   paths      no file names a place on somebody's machine
   promises   every test that docs/failure-model.md names exists
 
@@ -94,6 +94,17 @@ def check_header(text):
             return
 
 
+def check_own_header(path, text):
+    """`path` is relative to src/ and has a header beside it."""
+    own = path.removesuffix(".cc") + ".h"
+    for number, line in enumerate(text.splitlines(), 1):
+        if re.match(r"\s*#\s*include\b", line):
+            found = INCLUDE.match(line)
+            if not found or found.group(1) != own:
+                yield number, f'the first include is "{own}": so each header is shown to stand alone'
+            return
+
+
 def check_machine_paths(text):
     for number, line in enumerate(text.splitlines(), 1):
         found = MACHINE_PATH.search(line)
@@ -131,6 +142,8 @@ def check_tree(root):
             found += check_header(text)
         if name.startswith("src/") and path.suffix in (".h", ".cc"):
             found += findings_of_source(name.removeprefix("src/"), text, layers)
+            if path.suffix == ".cc" and path.with_suffix(".h").exists():
+                found += check_own_header(name.removeprefix("src/"), text)
         if path.name.endswith("_test.cc"):
             tests.update(f"{suite}.{test}" for suite, test in TEST_DEFINITION.findall(text))
         if path.name == "failure-model.md":

@@ -68,6 +68,11 @@ class Files(unittest.TestCase):
         self.assertEqual(list(check.check_header("// words\n\n#pragma once\n")), [])
         self.assertEqual(len(list(check.check_header("#include <a>\n#pragma once\n"))), 1)
 
+    def test_a_source_includes_its_own_header_first(self):
+        self.assertEqual(list(check.check_own_header("a/x.cc", '// words\n#include "a/x.h"\n\n#include <vector>\n')), [])
+        for text in ('#include <vector>\n#include "a/x.h"\n', '#include "a/y.h"\n'):
+            self.assertEqual([number for number, _ in check.check_own_header("a/x.cc", text)], [1])
+
     def test_machine_paths_are_found(self):
         self.assertEqual(len(list(check.check_machine_paths("see /" + "home/someone/x"))), 1)
         self.assertEqual(list(check.check_machine_paths("https://example.org/" + "work/x and src/" + "root/x")), [])
