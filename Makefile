@@ -1,6 +1,6 @@
 # The few commands one needs; the work is in CMake presets and scripts/.
 .DEFAULT_GOAL := build
-.PHONY: build demo test check install format setup clean help
+.PHONY: build demo test check check-all tidy install format setup clean help
 
 build:  ## build into build/ (release); the tool is build/bin/r2ccl
 	@cmake --preset release >/dev/null || { echo "If a package is missing, 'make setup' installs it."; exit 1; }
@@ -12,11 +12,17 @@ demo:  ## install what is missing, build, and watch AllReduce survive NIC failur
 	@cmake --build --preset release --target r2ccl
 	@build/bin/r2ccl demo --report build/demo/report.html
 
-test:  ## install what is missing, build, run all tests that fit this machine (10 to 13 minutes on two cores)
+test:  ## install what is missing, build, run all tests that fit this machine (at most 10 minutes on two cores)
 	@scripts/test
 
-check:  ## sanitizers, clang-tidy, a minute per fuzzer (35 to 50 minutes more)
+check:  ## second compiler, sanitizers, fuzzers, clang-tidy of what changed (25 minutes more)
 	@scripts/check
+
+check-all:  ## the same, whole where `make check` takes samples: all of clang-tidy, long tests, longer fuzzing
+	@scripts/check --all
+
+tidy:  ## clang-tidy over everything
+	@scripts/tidy
 
 PREFIX ?= /usr/local
 install:  ## build what is shipped and install it: make install PREFIX=/opt/r2ccl
@@ -31,7 +37,7 @@ setup:  ## only install what is missing (Debian packages; root or sudo)
 	@scripts/setup
 
 clean:  ## remove everything that was built
-	rm -rf build build-tidy build-debug build-asan build-tsan build-fuzz
+	rm -rf build build-*
 
 help:  ## this list
-	@sed -n 's/^\([a-z]*\):  ## \(.*\)/  make \1\t\2/p' $(MAKEFILE_LIST) | expand -t 16
+	@sed -n 's/^\([a-z-]*\):  ## \(.*\)/  make \1\t\2/p' $(MAKEFILE_LIST) | expand -t 16
