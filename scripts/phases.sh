@@ -4,7 +4,7 @@
 #   begin "make test" 600          a name and the budget of the whole
 #   run_phase build 300 "release build"      runs the function do_build, if it is wanted
 #
-# `wanted` is a list of phases to run alone; empty: all. R2CCL_PACE=2 doubles all budgets, for slower machines.
+# `wanted` is a list of phases to run alone; empty: all. R2CCL_PACE=2 (a whole number) doubles all budgets, for slower machines.
 
 cd "$(dirname "${BASH_SOURCE[0]}")/.."
 jobs=$(nproc)

@@ -1,5 +1,7 @@
 #include "tools/run.h"
 
+#include <memory>
+
 #include "tools/become.h"
 #include "tools/run_children.h"
 #include "tools/run_plan.h"

@@ -5,6 +5,7 @@
 
 #include <cxxabi.h>
 #include <cstddef>
+#include <cstdint>
 #include <cstdio>
 #include <cstdlib>
 #include <initializer_list>
@@ -44,8 +45,8 @@ void constants() {
   VALUE(sizeof(NCCL_SUFFIX));
   VALUE(NCCL_UNIQUE_ID_BYTES);
   VALUE(NCCL_CONFIG_UNDEF_INT);
-  VALUE(NCCL_CONFIG_UNDEF_PTR == nullptr);
-  VALUE(NCCL_COMM_NULL == nullptr);
+  value("NCCL_CONFIG_UNDEF_PTR", reinterpret_cast<std::intptr_t>(static_cast<void*>(NCCL_CONFIG_UNDEF_PTR)));
+  value("NCCL_COMM_NULL", reinterpret_cast<std::intptr_t>(static_cast<void*>(NCCL_COMM_NULL)));
   VALUE(NCCL_SPLIT_NOCOLOR);
   VALUE(NCCL_UNDEF_FLOAT * 1000);
   VALUE(NCCL_WIN_DEFAULT);
