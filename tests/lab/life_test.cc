@@ -50,6 +50,15 @@ TEST(LabLife, TwoLabsLiveSideBySide) {
   EXPECT_EQ(other.nic(0, 0)["state"], "ok");
 }
 
+// As mpirun does it on a server of a lab.
+TEST(LabLife, AServerIsEnteredFromInsideAnother) {
+  const Lab lab("--servers 2 --nics 1");
+  const std::string enter = fmt::format("{} lab exec --name {} --server", tool_path(), lab.name());
+  const Ran ran = shell(fmt::format("{0} 0 -- {0} 1 -- {0} 0 -- grep -c server1 /etc/hosts 2>&1", enter));
+  EXPECT_EQ(ran.status, 0) << ran.out;
+  EXPECT_EQ(ran.out, "2\n") << "its first NIC and its address on the management network";
+}
+
 TEST(LabLife, ForeignNamespacesAreNotTouched) {
   const std::string name = fresh_name();
   const std::string foreign = fmt::format("r2ccl-{}-s1", name);
