@@ -134,7 +134,7 @@ function(r2ccl_test name)
   if(ARG_LABEL MATCHES "-timing$")
     list(APPEND properties RUN_SERIAL TRUE)
   elseif(ARG_LABEL STREQUAL "lab")
-    list(APPEND properties RESOURCE_LOCK lab)
+    list(APPEND properties RESOURCE_LOCK lab COST 100)  # one after the other, so they begin early
   endif()
   string(REGEX REPLACE "_test$" "/" prefix ${name})
   add_executable(${name} ${ARG_SOURCES})
