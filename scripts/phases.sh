@@ -4,11 +4,14 @@
 #   begin "make test" 600          a name and the budget of the whole
 #   run_phase build 300 "release build"      runs the function do_build, if it is wanted
 #
-# `wanted` is a list of phases to run alone; empty: all. R2CCL_PACE=2 (a whole number) doubles all budgets, for slower machines.
+# `wanted` is a list of phases to run alone; empty: all.
+#
+# Budgets are for a machine of a certain speed, and machines are shared: what this one is slower at the start (measure_pace) all budgets
+# are larger, at most twice. R2CCL_PACE=1.5 says it instead of measuring, for machines that are slower by themselves.
 
 cd "$(dirname "${BASH_SOURCE[0]}")/.."
 jobs=$(nproc)
-pace=${R2CCL_PACE:-1}
+pace=100  # percent
 wanted=()
 
 begin() {
@@ -22,8 +25,30 @@ begin() {
   trap 'report_end $?' EXIT
 }
 
+# Every core compiles the same piece of text once; kProbeMs is what that took where the budgets were made.
+readonly kProbeMs=2000
+measure_pace() {
+  if [[ -n ${R2CCL_PACE:-} ]]; then
+    pace=$(awk -v pace="$R2CCL_PACE" 'BEGIN { printf "%d", pace * 100 }')
+    return
+  fi
+  command -v g++ >/dev/null || return 0
+  local core began=${EPOCHREALTIME/./} took
+  for ((core = 0; core < jobs; ++core)); do
+    g++ -std=c++20 -O1 -x c++ -c -o /dev/null - <<<'#include <regex>
+      bool found(const std::string& text) { return std::regex_search(text, std::regex("a+b")); }' &
+  done
+  wait
+  took=$(((${EPOCHREALTIME/./} - began) / 1000))
+  pace=$((took * 100 / kProbeMs))
+  pace=$((pace < 100 ? 100 : pace > 200 ? 200 : pace))
+  R2CCL_PACE=$(awk -v pace="$pace" 'BEGIN { print pace / 100 }')  # for scripts/run_tests
+  export R2CCL_PACE
+  echo "pace: a fixed piece of work took $took ms; budgets are $pace % of what is written"
+}
+
 run_phase() {
-  local key=$1 budget=$(($2 * pace)) start=$SECONDS
+  local key=$1 budget=$(($2 * pace / 100)) start=$SECONDS
   if ((${#wanted[@]} > 0)) && [[ " ${wanted[*]} " != *" $key "* ]]; then
     return
   fi
@@ -56,7 +81,7 @@ report_end() {
     printf '\n%s: FAILED in "%s" after %d s\n' "$command_name" "$phase_title" "$SECONDS"
     exit "$status"
   fi
-  note_phase "all of $command_name" "$SECONDS" $((budget_of_all * pace))
+  note_phase "all of $command_name" "$SECONDS" $((budget_of_all * pace / 100))
   printf '\n  %-52s %7s %7s\n' "phase" "seconds" "budget"
   printf '%s\n' "${table[@]}"
   if ((${#over[@]} > 0)); then
