@@ -7,7 +7,7 @@
 # `wanted` is a list of phases to run alone; empty: all.
 #
 # Budgets are for a machine of a certain speed, and machines are shared: what this one is slower at the start (measure_pace) all budgets
-# are larger, at most twice. R2CCL_PACE=1.5 says it instead of measuring, for machines that are slower by themselves.
+# are larger, at most twice. CHECK_PACE=1.5 says it instead of measuring, for machines that are slower by themselves.
 
 cd "$(dirname "${BASH_SOURCE[0]}")/.."
 jobs=$(nproc)
@@ -28,8 +28,8 @@ begin() {
 # Every core compiles the same piece of text once; kProbeMs is what that took where the budgets were made.
 readonly kProbeMs=2000
 measure_pace() {
-  if [[ -n ${R2CCL_PACE:-} ]]; then
-    pace=$(awk -v pace="$R2CCL_PACE" 'BEGIN { printf "%d", pace * 100 }')
+  if [[ -n ${CHECK_PACE:-} ]]; then
+    pace=$(awk -v pace="$CHECK_PACE" 'BEGIN { printf "%d", pace * 100 }')
     return
   fi
   command -v g++ >/dev/null || return 0
@@ -42,8 +42,8 @@ measure_pace() {
   took=$(((${EPOCHREALTIME/./} - began) / 1000))
   pace=$((took * 100 / kProbeMs))
   pace=$((pace < 100 ? 100 : pace > 200 ? 200 : pace))
-  R2CCL_PACE=$(awk -v pace="$pace" 'BEGIN { print pace / 100 }')  # for scripts/run_tests
-  export R2CCL_PACE
+  CHECK_PACE=$(awk -v pace="$pace" 'BEGIN { print pace / 100 }')  # for scripts/run_tests
+  export CHECK_PACE
   echo "pace: a fixed piece of work took $took ms; budgets are $pace % of what is written"
 }
 
