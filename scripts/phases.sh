@@ -33,13 +33,13 @@ measure_pace() {
     return
   fi
   command -v g++ >/dev/null || return 0
-  local core began=${EPOCHREALTIME/./} took
+  local core began=${EPOCHREALTIME/[.,]/} took
   for ((core = 0; core < jobs; ++core)); do
     g++ -std=c++20 -O1 -x c++ -c -o /dev/null - <<<'#include <regex>
       bool found(const std::string& text) { return std::regex_search(text, std::regex("a+b")); }' &
   done
   wait
-  took=$(((${EPOCHREALTIME/./} - began) / 1000))
+  took=$(((${EPOCHREALTIME/[.,]/} - began) / 1000))
   pace=$((took * 100 / kProbeMs))
   pace=$((pace < 100 ? 100 : pace > 200 ? 200 : pace))
   CHECK_PACE=$(awk -v pace="$pace" 'BEGIN { print pace / 100 }')  # for scripts/run_tests
