@@ -64,7 +64,7 @@ struct alignas(16) Request {
   int count = 0;
   Request* next_free = nullptr;
   std::atomic<int> open = 0;  // parts that are not over; what they moved is seen by whoever sees 0
-  std::atomic<nccl::Result> result = nccl::kSuccess;
+  std::atomic<nccl::NetResult> result = nccl::kSuccess;
 };
 
 class alignas(16) Connection final {
@@ -80,7 +80,7 @@ class alignas(16) Connection final {
   Endpoint& endpoint() const { return endpoint_; }
   Side side() const { return side_; }
   State state() const { return state_.load(std::memory_order_acquire); }
-  nccl::Result failure() const { return failure_; }
+  nccl::NetResult failure() const { return failure_; }
   Request* take();  // null: all are in use
   void give_back(Request& request);
 
@@ -92,7 +92,7 @@ class alignas(16) Connection final {
   std::unique_ptr<Request::Part[]> parts_;
   Request* free_ = nullptr;
   std::atomic<State> state_ = State::kMeeting;
-  std::atomic<nccl::Result> failure_ = nccl::kSuccess;
+  std::atomic<nccl::NetResult> failure_ = nccl::kSuccess;
   SendCopies copies_;
   Shelf shelf_;
 

@@ -306,7 +306,7 @@ void Endpoint::return_used() {
 
 bool Endpoint::post_part(Connection& connection, Request& request, int part) {
   if (connection.state() != Connection::State::kOpen) {
-    const nccl::Result failure = connection.failure_;
+    const nccl::NetResult failure = connection.failure_;
     end_part(request, part, 0, failure == nccl::kSuccess ? nccl::kInternalError : failure);
     return true;
   }
@@ -330,7 +330,7 @@ bool Endpoint::post_part(Connection& connection, Request& request, int part) {
   return true;
 }
 
-void Endpoint::end_part(Request& request, int part, std::size_t moved, nccl::Result result) {
+void Endpoint::end_part(Request& request, int part, std::size_t moved, nccl::NetResult result) {
   request.parts[part].moved = moved;
   if (result != nccl::kSuccess) request.result.store(result, std::memory_order_relaxed);
   request.open.fetch_sub(1, std::memory_order_release);
@@ -354,7 +354,7 @@ void Endpoint::on_completion(ProcessId, const Completion& completion) {
   Request& request = object_of<Request>(completion.token);
   Connection& connection = *request.connection;
   --connection.pending_;
-  nccl::Result result = nccl::kSuccess;
+  nccl::NetResult result = nccl::kSuccess;
   if (!completion.status) {
     result = result_of(connection, completion.status.error());
     fail_if_open(connection, completion);

@@ -72,15 +72,15 @@ class Endpoint final : private EngineTask {
   std::optional<EarlyMessage> next_early(Connection& connection, StreamId stream);
   void end_early(Request& request, int part, EarlyMessage message);
   void return_used();
-  void end_part(Request& request, int part, std::size_t moved, nccl::Result result);
+  void end_part(Request& request, int part, std::size_t moved, nccl::NetResult result);
   void fail_if_open(Connection& connection, const Completion& completion);
   void on_bye(Connection& connection, const Completion& completion);
   void say_bye(Connection& connection);
   bool send_bye(Connection& connection);
   void judge_closed(Connection& connection);
   void lose(Connection& connection, const Error& error);
-  void fail_connection(Connection& connection, nccl::Result result, const std::string& why);
-  static nccl::Result result_of(const Connection& connection, const Error& error);
+  void fail_connection(Connection& connection, nccl::NetResult result, const std::string& why);
+  static nccl::NetResult result_of(const Connection& connection, const Error& error);
   void end(Connection& connection);
   void sweep();
   std::string name_of(PathId path, ProcessId peer) const;

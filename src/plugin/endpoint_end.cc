@@ -99,7 +99,7 @@ void Endpoint::lose(Connection& connection, const Error& error) {
   fail_connection(connection, result_of(connection, error), error.fault == Fault::kAborted ? kClosed : error.what);
 }
 
-void Endpoint::fail_connection(Connection& connection, nccl::Result result, const std::string& why) {
+void Endpoint::fail_connection(Connection& connection, nccl::NetResult result, const std::string& why) {
   if (connection.state() == Connection::State::kFailed) return;
   connection.failure_ = result;
   connection.state_ = Connection::State::kFailed;
@@ -112,7 +112,7 @@ void Endpoint::fail_connection(Connection& connection, nccl::Result result, cons
   if (connection.session_ != nullptr) connection.session_->abort(GroupId{connection.key_.value});
 }
 
-nccl::Result Endpoint::result_of(const Connection& connection, const Error& error) {
+nccl::NetResult Endpoint::result_of(const Connection& connection, const Error& error) {
   if (connection.failure_ != nccl::kSuccess) return connection.failure_;
   switch (error.fault) {
     case Fault::kMisuse:

@@ -15,7 +15,7 @@
 
 namespace r2ccl::nccl {
 
-enum Result : int {
+enum NetResult : int {
   kSuccess = 0,
   kSystemError = 2,
   kInternalError = 3,
@@ -43,7 +43,7 @@ using Logger = void (*)(int level, unsigned long subsystems, const char* file, i
 // Events for NCCL's profilers: begun with what NCCL gave as parent, and told apart by what the callback puts into `event`. Ours look
 // like those of NCCL's own sockets, so that profilers know how to read them.
 enum ProfilerStep : int { kEventStart = 0, kEventStop = 1 };
-using Profiler = Result (*)(void** event, int step, void* parent, std::int64_t kind, void* data);
+using Profiler = NetResult (*)(void** event, int step, void* parent, std::int64_t kind, void* data);
 inline constexpr std::int64_t kSocketEventKind = (std::int64_t{2} << 16) | 1;  // sockets, version 1
 struct SocketEvent {
   std::uint8_t type;          // 1: a transfer
@@ -62,7 +62,7 @@ struct VirtualDevice {
 using VirtualDevice4 = VirtualDevice<4>;
 using VirtualDevice8 = VirtualDevice<8>;
 
-struct CommConfig {
+struct NetCommConfig {
   int traffic_class;
 };
 
@@ -153,97 +153,97 @@ struct Attributes {
 
 struct NetV8 {
   const char* name;
-  Result (*init)(Logger);
-  Result (*devices)(int*);
-  Result (*get_properties)(int, PropertiesV8*);
-  Result (*listen)(int, void*, void**);
-  Result (*connect)(int, void*, void**, DeviceHandle**);
-  Result (*accept)(void*, void**, DeviceHandle**);
-  Result (*reg_mr)(void*, void*, std::size_t, int, void**);
-  Result (*reg_mr_dma_buf)(void*, void*, std::size_t, int, std::uint64_t, int, void**);
-  Result (*dereg_mr)(void*, void*);
-  Result (*isend)(void*, void*, int, int, void*, void**);
-  Result (*irecv)(void*, int, void**, int*, int*, void**, void**);
-  Result (*iflush)(void*, int, void**, int*, void**, void**);
-  Result (*test)(void*, int*, int*);
-  Result (*close_send)(void*);
-  Result (*close_recv)(void*);
-  Result (*close_listen)(void*);
-  Result (*get_device_mr)(void*, void*, void**);
-  Result (*irecv_consumed)(void*, int, void*);
+  NetResult (*init)(Logger);
+  NetResult (*devices)(int*);
+  NetResult (*get_properties)(int, PropertiesV8*);
+  NetResult (*listen)(int, void*, void**);
+  NetResult (*connect)(int, void*, void**, DeviceHandle**);
+  NetResult (*accept)(void*, void**, DeviceHandle**);
+  NetResult (*reg_mr)(void*, void*, std::size_t, int, void**);
+  NetResult (*reg_mr_dma_buf)(void*, void*, std::size_t, int, std::uint64_t, int, void**);
+  NetResult (*dereg_mr)(void*, void*);
+  NetResult (*isend)(void*, void*, int, int, void*, void**);
+  NetResult (*irecv)(void*, int, void**, int*, int*, void**, void**);
+  NetResult (*iflush)(void*, int, void**, int*, void**, void**);
+  NetResult (*test)(void*, int*, int*);
+  NetResult (*close_send)(void*);
+  NetResult (*close_recv)(void*);
+  NetResult (*close_listen)(void*);
+  NetResult (*get_device_mr)(void*, void*, void**);
+  NetResult (*irecv_consumed)(void*, int, void*);
 };
 
 struct NetV9 {
   const char* name;
-  Result (*init)(Logger);
-  Result (*devices)(int*);
-  Result (*get_properties)(int, PropertiesV9*);
-  Result (*listen)(int, void*, void**);
-  Result (*connect)(int, void*, void**, DeviceHandle**);
-  Result (*accept)(void*, void**, DeviceHandle**);
-  Result (*reg_mr)(void*, void*, std::size_t, int, void**);
-  Result (*reg_mr_dma_buf)(void*, void*, std::size_t, int, std::uint64_t, int, void**);
-  Result (*dereg_mr)(void*, void*);
-  Result (*isend)(void*, void*, std::size_t, int, void*, void**);
-  Result (*irecv)(void*, int, void**, std::size_t*, int*, void**, void**);
-  Result (*iflush)(void*, int, void**, int*, void**, void**);
-  Result (*test)(void*, int*, int*);
-  Result (*close_send)(void*);
-  Result (*close_recv)(void*);
-  Result (*close_listen)(void*);
-  Result (*get_device_mr)(void*, void*, void**);
-  Result (*irecv_consumed)(void*, int, void*);
-  Result (*make_virtual_device)(int*, VirtualDevice4*);
+  NetResult (*init)(Logger);
+  NetResult (*devices)(int*);
+  NetResult (*get_properties)(int, PropertiesV9*);
+  NetResult (*listen)(int, void*, void**);
+  NetResult (*connect)(int, void*, void**, DeviceHandle**);
+  NetResult (*accept)(void*, void**, DeviceHandle**);
+  NetResult (*reg_mr)(void*, void*, std::size_t, int, void**);
+  NetResult (*reg_mr_dma_buf)(void*, void*, std::size_t, int, std::uint64_t, int, void**);
+  NetResult (*dereg_mr)(void*, void*);
+  NetResult (*isend)(void*, void*, std::size_t, int, void*, void**);
+  NetResult (*irecv)(void*, int, void**, std::size_t*, int*, void**, void**);
+  NetResult (*iflush)(void*, int, void**, int*, void**, void**);
+  NetResult (*test)(void*, int*, int*);
+  NetResult (*close_send)(void*);
+  NetResult (*close_recv)(void*);
+  NetResult (*close_listen)(void*);
+  NetResult (*get_device_mr)(void*, void*, void**);
+  NetResult (*irecv_consumed)(void*, int, void*);
+  NetResult (*make_virtual_device)(int*, VirtualDevice4*);
 };
 
 struct NetV10 {
   const char* name;
-  Result (*init)(Logger, Profiler);
-  Result (*devices)(int*);
-  Result (*get_properties)(int, PropertiesV10*);
-  Result (*listen)(int, void*, void**);
-  Result (*connect)(int, CommConfig*, void*, void**, DeviceHandle**);
-  Result (*accept)(void*, void**, DeviceHandle**);
-  Result (*reg_mr)(void*, void*, std::size_t, int, void**);
-  Result (*reg_mr_dma_buf)(void*, void*, std::size_t, int, std::uint64_t, int, void**);
-  Result (*dereg_mr)(void*, void*);
-  Result (*isend)(void*, void*, std::size_t, int, void*, void*, void**);
-  Result (*irecv)(void*, int, void**, std::size_t*, int*, void**, void**, void**);
-  Result (*iflush)(void*, int, void**, int*, void**, void**);
-  Result (*test)(void*, int*, int*);
-  Result (*close_send)(void*);
-  Result (*close_recv)(void*);
-  Result (*close_listen)(void*);
-  Result (*get_device_mr)(void*, void*, void**);
-  Result (*irecv_consumed)(void*, int, void*);
-  Result (*make_virtual_device)(int*, VirtualDevice4*);
+  NetResult (*init)(Logger, Profiler);
+  NetResult (*devices)(int*);
+  NetResult (*get_properties)(int, PropertiesV10*);
+  NetResult (*listen)(int, void*, void**);
+  NetResult (*connect)(int, NetCommConfig*, void*, void**, DeviceHandle**);
+  NetResult (*accept)(void*, void**, DeviceHandle**);
+  NetResult (*reg_mr)(void*, void*, std::size_t, int, void**);
+  NetResult (*reg_mr_dma_buf)(void*, void*, std::size_t, int, std::uint64_t, int, void**);
+  NetResult (*dereg_mr)(void*, void*);
+  NetResult (*isend)(void*, void*, std::size_t, int, void*, void*, void**);
+  NetResult (*irecv)(void*, int, void**, std::size_t*, int*, void**, void**, void**);
+  NetResult (*iflush)(void*, int, void**, int*, void**, void**);
+  NetResult (*test)(void*, int*, int*);
+  NetResult (*close_send)(void*);
+  NetResult (*close_recv)(void*);
+  NetResult (*close_listen)(void*);
+  NetResult (*get_device_mr)(void*, void*, void**);
+  NetResult (*irecv_consumed)(void*, int, void*);
+  NetResult (*make_virtual_device)(int*, VirtualDevice4*);
 };
 
 // v11 and v12 differ in their properties and in how many devices make a virtual one.
 template <class Properties, class Virtual>
 struct NetWithContext {
   const char* name;
-  Result (*init)(void**, std::uint64_t, CommConfig*, Logger, Profiler);
-  Result (*devices)(int*);
-  Result (*get_properties)(int, Properties*);
-  Result (*listen)(void*, int, void*, void**);
-  Result (*connect)(void*, int, void*, void**, DeviceHandle**);
-  Result (*accept)(void*, void**, DeviceHandle**);
-  Result (*reg_mr)(void*, void*, std::size_t, int, void**);
-  Result (*reg_mr_dma_buf)(void*, void*, std::size_t, int, std::uint64_t, int, void**);
-  Result (*dereg_mr)(void*, void*);
-  Result (*isend)(void*, void*, std::size_t, int, void*, void*, void**);
-  Result (*irecv)(void*, int, void**, std::size_t*, int*, void**, void**, void**);
-  Result (*iflush)(void*, int, void**, int*, void**, void**);
-  Result (*test)(void*, int*, int*);
-  Result (*close_send)(void*);
-  Result (*close_recv)(void*);
-  Result (*close_listen)(void*);
-  Result (*get_device_mr)(void*, void*, void**);
-  Result (*irecv_consumed)(void*, int, void*);
-  Result (*make_virtual_device)(int*, Virtual*);
-  Result (*finalize)(void*);
-  Result (*set_attributes)(void*, Attributes*);
+  NetResult (*init)(void**, std::uint64_t, NetCommConfig*, Logger, Profiler);
+  NetResult (*devices)(int*);
+  NetResult (*get_properties)(int, Properties*);
+  NetResult (*listen)(void*, int, void*, void**);
+  NetResult (*connect)(void*, int, void*, void**, DeviceHandle**);
+  NetResult (*accept)(void*, void**, DeviceHandle**);
+  NetResult (*reg_mr)(void*, void*, std::size_t, int, void**);
+  NetResult (*reg_mr_dma_buf)(void*, void*, std::size_t, int, std::uint64_t, int, void**);
+  NetResult (*dereg_mr)(void*, void*);
+  NetResult (*isend)(void*, void*, std::size_t, int, void*, void*, void**);
+  NetResult (*irecv)(void*, int, void**, std::size_t*, int*, void**, void**, void**);
+  NetResult (*iflush)(void*, int, void**, int*, void**, void**);
+  NetResult (*test)(void*, int*, int*);
+  NetResult (*close_send)(void*);
+  NetResult (*close_recv)(void*);
+  NetResult (*close_listen)(void*);
+  NetResult (*get_device_mr)(void*, void*, void**);
+  NetResult (*irecv_consumed)(void*, int, void*);
+  NetResult (*make_virtual_device)(int*, Virtual*);
+  NetResult (*finalize)(void*);
+  NetResult (*set_attributes)(void*, Attributes*);
 };
 using NetV11 = NetWithContext<PropertiesV11, VirtualDevice4>;
 using NetV12 = NetWithContext<PropertiesV12, VirtualDevice8>;

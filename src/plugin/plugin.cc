@@ -68,7 +68,7 @@ struct AtTheEnd {
   }
 } at_the_end;
 
-nccl::Result result_of(const Error& error) {
+nccl::NetResult result_of(const Error& error) {
   switch (error.fault) {
     case Fault::kMisuse:
       return nccl::kInvalidUsage;
@@ -92,7 +92,7 @@ void say(nccl::Logger logger, std::string_view line) {
 
 // No exception crosses into NCCL.
 template <class Body>
-nccl::Result guarded(Body&& body) {
+nccl::NetResult guarded(Body&& body) {
   try {
     return body();
   } catch (const std::exception& error) {
@@ -102,7 +102,7 @@ nccl::Result guarded(Body&& body) {
   return nccl::kInternalError;
 }
 
-nccl::Result refuse(const Error& error) {
+nccl::NetResult refuse(const Error& error) {
   home().plugin->log.write(LogLevel::kError, error.what);
   return result_of(error);
 }
@@ -127,7 +127,7 @@ std::span<std::byte, nccl::kHandleBytes> bytes_of(void* handle) {
 }
 
 // What connect and accept say about a connection that is being made.
-nccl::Result settled(Connection& connection, void** out) {
+nccl::NetResult settled(Connection& connection, void** out) {
   *out = nullptr;
   connection.endpoint().poll();
   switch (connection.state()) {
@@ -163,7 +163,7 @@ void end_events(Request& request) {
 
 }  // namespace
 
-nccl::Result init(nccl::Logger logger, nccl::Profiler profiler) {
+nccl::NetResult init(nccl::Logger logger, nccl::Profiler profiler) {
   return guarded([&] {
     Home& here = home();
     const std::lock_guard lock(here.mutex);
@@ -191,7 +191,7 @@ nccl::Result init(nccl::Logger logger, nccl::Profiler profiler) {
   });
 }
 
-nccl::Result finalize() {
+nccl::NetResult finalize() {
   return guarded([&] {
     Home& here = home();
     const std::lock_guard lock(here.mutex);
@@ -201,12 +201,12 @@ nccl::Result finalize() {
   });
 }
 
-nccl::Result devices(int* count) {
+nccl::NetResult devices(int* count) {
   *count = static_cast<int>(home().plugin->devices.size());
   return nccl::kSuccess;
 }
 
-nccl::Result properties(int device, Properties* out) {
+nccl::NetResult properties(int device, Properties* out) {
   auto& all = home().plugin->devices;
   if (device < 0 || static_cast<std::size_t>(device) >= all.size()) return nccl::kInvalidArgument;
   NetDevice& one = all[static_cast<std::size_t>(device)];
@@ -214,7 +214,7 @@ nccl::Result properties(int device, Properties* out) {
   return nccl::kSuccess;
 }
 
-nccl::Result listen(int, void* handle, void** listener) {
+nccl::NetResult listen(int, void* handle, void** listener) {
   return guarded([&] {
     const auto listening = home().plugin->receives->listen();
     if (!listening) return refuse(listening.error());
@@ -224,7 +224,7 @@ nccl::Result listen(int, void* handle, void** listener) {
   });
 }
 
-nccl::Result connect(int, void* handle, void** sender) {
+nccl::NetResult connect(int, void* handle, void** sender) {
   return guarded([&] {
     const auto id = read_handle(bytes_of(handle));
     if (!id) return refuse(id.error());
@@ -233,27 +233,27 @@ nccl::Result connect(int, void* handle, void** sender) {
     Connection*& connection = plugin.connecting[id->secret];
     if (connection == nullptr) connection = plugin.sends->connect(*id);
     Connection& made = *connection;
-    const nccl::Result result = settled(made, sender);
+    const nccl::NetResult result = settled(made, sender);
     if (*sender != nullptr || result != nccl::kSuccess) plugin.connecting.erase(id->secret);
     if (result != nccl::kSuccess) made.endpoint().close(made);
     return result;
   });
 }
 
-nccl::Result accept(void* listener, void** receiver) {
+nccl::NetResult accept(void* listener, void** receiver) {
   return guarded([&] {
     Listener& waiting = *static_cast<Listener*>(listener);
     if (waiting.connection == nullptr) {
       *receiver = nullptr;
       return nccl::kInvalidUsage;
     }
-    const nccl::Result result = settled(*waiting.connection, receiver);
+    const nccl::NetResult result = settled(*waiting.connection, receiver);
     if (*receiver != nullptr) waiting.connection = nullptr;
     return result;
   });
 }
 
-nccl::Result close_connection(void* connection) {
+nccl::NetResult close_connection(void* connection) {
   return guarded([&] {
     if (connection == nullptr) return nccl::kSuccess;
     Connection& over = *static_cast<Connection*>(connection);
@@ -262,7 +262,7 @@ nccl::Result close_connection(void* connection) {
   });
 }
 
-nccl::Result close_listener(void* listener) {
+nccl::NetResult close_listener(void* listener) {
   return guarded([&] {
     const std::unique_ptr<Listener> over(static_cast<Listener*>(listener));
     if (over && over->connection != nullptr) over->connection->endpoint().close(*over->connection);
@@ -270,7 +270,7 @@ nccl::Result close_listener(void* listener) {
   });
 }
 
-nccl::Result register_memory(void* data, std::size_t, int type, void** memory) {
+nccl::NetResult register_memory(void* data, std::size_t, int type, void** memory) {
   *memory = nullptr;
   if (type != nccl::kPointerHost) {
     home().plugin->log.write(LogLevel::kError, "Only host memory can be registered.");
@@ -280,7 +280,7 @@ nccl::Result register_memory(void* data, std::size_t, int type, void** memory) {
   return nccl::kSuccess;
 }
 
-nccl::Result send(void* sender, void* data, std::size_t size, int tag, void* parent, void** request) {
+nccl::NetResult send(void* sender, void* data, std::size_t size, int tag, void* parent, void** request) {
   return guarded([&] {
     Connection& connection = *static_cast<Connection*>(sender);
     *request = nullptr;
@@ -297,8 +297,8 @@ nccl::Result send(void* sender, void* data, std::size_t size, int tag, void* par
   });
 }
 
-nccl::Result receive(void* receiver, int count, void* const* data, const std::size_t* sizes, const int* tags,
-                     void* const* parents, void** request) {
+nccl::NetResult receive(void* receiver, int count, void* const* data, const std::size_t* sizes, const int* tags,
+                        void* const* parents, void** request) {
   return guarded([&] {
     Connection& connection = *static_cast<Connection*>(receiver);
     *request = nullptr;
@@ -318,7 +318,7 @@ nccl::Result receive(void* receiver, int count, void* const* data, const std::si
   });
 }
 
-nccl::Result test(void* request, int* done, int* sizes) {
+nccl::NetResult test(void* request, int* done, int* sizes) {
   return guarded([&] {
     Request& asked = *static_cast<Request*>(request);
     *done = 0;
@@ -326,7 +326,7 @@ nccl::Result test(void* request, int* done, int* sizes) {
       asked.connection->endpoint().poll();
       if (asked.open.load(std::memory_order_acquire) != 0) return nccl::kSuccess;
     }
-    const nccl::Result result = asked.result.load(std::memory_order_relaxed);
+    const nccl::NetResult result = asked.result.load(std::memory_order_relaxed);
     if (result == nccl::kSuccess) {
       *done = 1;
       if (sizes != nullptr) {

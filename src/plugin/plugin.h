@@ -23,22 +23,22 @@ struct Properties {
   int rail;
 };
 
-nccl::Result init(nccl::Logger logger, nccl::Profiler profiler);  // the profiler may be null
-nccl::Result finalize();
-nccl::Result devices(int* count);
-nccl::Result properties(int device, Properties* out);
+nccl::NetResult init(nccl::Logger logger, nccl::Profiler profiler);  // the profiler may be null
+nccl::NetResult finalize();
+nccl::NetResult devices(int* count);
+nccl::NetResult properties(int device, Properties* out);
 
-nccl::Result listen(int device, void* handle, void** listener);
-nccl::Result connect(int device, void* handle, void** sender);
-nccl::Result accept(void* listener, void** receiver);
-nccl::Result close_connection(void* connection);
-nccl::Result close_listener(void* listener);
+nccl::NetResult listen(int device, void* handle, void** listener);
+nccl::NetResult connect(int device, void* handle, void** sender);
+nccl::NetResult accept(void* listener, void** receiver);
+nccl::NetResult close_connection(void* connection);
+nccl::NetResult close_listener(void* listener);
 
-nccl::Result register_memory(void* data, std::size_t size, int type, void** memory);
+nccl::NetResult register_memory(void* data, std::size_t size, int type, void** memory);
 // `parent` and `parents` are what the profiler wants back; they may be null.
-nccl::Result send(void* sender, void* data, std::size_t size, int tag, void* parent, void** request);
-nccl::Result receive(void* receiver, int count, void* const* data, const std::size_t* sizes, const int* tags,
-                     void* const* parents, void** request);
-nccl::Result test(void* request, int* done, int* sizes);
+nccl::NetResult send(void* sender, void* data, std::size_t size, int tag, void* parent, void** request);
+nccl::NetResult receive(void* receiver, int count, void* const* data, const std::size_t* sizes, const int* tags,
+                        void* const* parents, void** request);
+nccl::NetResult test(void* request, int* done, int* sizes);
 
 }  // namespace r2ccl::plugin

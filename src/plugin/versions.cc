@@ -8,7 +8,7 @@
 namespace r2ccl {
 namespace {
 
-using nccl::Result;
+using nccl::NetResult;
 
 constexpr const char* kName = "R2CCL";
 constexpr int kCommsMax = 64 * 1024;
@@ -16,9 +16,9 @@ constexpr int kCommsMax = 64 * 1024;
 // ---- properties --------------------------------------------------------------------------------------------------
 
 template <class Out>
-Result get_properties(int device, Out* out) {
+NetResult get_properties(int device, Out* out) {
   plugin::Properties from{};
-  if (const Result result = plugin::properties(device, &from); result != nccl::kSuccess) return result;
+  if (const NetResult result = plugin::properties(device, &from); result != nccl::kSuccess) return result;
   *out = {};
   out->name = from.name;
   out->pci_path = from.pci_path;
@@ -44,82 +44,82 @@ Result get_properties(int device, Out* out) {
 
 // ---- calls that differ between versions --------------------------------------------------------------------------
 
-Result init_v8(nccl::Logger logger) {
+NetResult init_v8(nccl::Logger logger) {
   return plugin::init(logger, nullptr);
 }
-Result init_v10(nccl::Logger logger, nccl::Profiler profiler) {
+NetResult init_v10(nccl::Logger logger, nccl::Profiler profiler) {
   return plugin::init(logger, profiler);
 }
 // The context says nothing: connections of all communicators share the sessions of the process. Not null, so that NCCL has something
 // to hand back.
-Result init_v11(void** context, std::uint64_t, nccl::CommConfig*, nccl::Logger logger, nccl::Profiler profiler) {
+NetResult init_v11(void** context, std::uint64_t, nccl::NetCommConfig*, nccl::Logger logger, nccl::Profiler profiler) {
   static char something;
   *context = &something;
   return plugin::init(logger, profiler);
 }
-Result finalize_v11(void*) {
+NetResult finalize_v11(void*) {
   return plugin::finalize();
 }
-Result set_attributes(void*, nccl::Attributes*) {
+NetResult set_attributes(void*, nccl::Attributes*) {
   return nccl::kSuccess;
 }
 
-Result listen_v8(int device, void* handle, void** listener) {
+NetResult listen_v8(int device, void* handle, void** listener) {
   return plugin::listen(device, handle, listener);
 }
-Result listen_v11(void*, int device, void* handle, void** listener) {
+NetResult listen_v11(void*, int device, void* handle, void** listener) {
   return plugin::listen(device, handle, listener);
 }
-Result connect_v8(int device, void* handle, void** sender, nccl::DeviceHandle**) {
+NetResult connect_v8(int device, void* handle, void** sender, nccl::DeviceHandle**) {
   return plugin::connect(device, handle, sender);
 }
-Result connect_v10(int device, nccl::CommConfig*, void* handle, void** sender, nccl::DeviceHandle**) {
+NetResult connect_v10(int device, nccl::NetCommConfig*, void* handle, void** sender, nccl::DeviceHandle**) {
   return plugin::connect(device, handle, sender);
 }
-Result connect_v11(void*, int device, void* handle, void** sender, nccl::DeviceHandle**) {
+NetResult connect_v11(void*, int device, void* handle, void** sender, nccl::DeviceHandle**) {
   return plugin::connect(device, handle, sender);
 }
-Result accept_all(void* listener, void** receiver, nccl::DeviceHandle**) {
+NetResult accept_all(void* listener, void** receiver, nccl::DeviceHandle**) {
   return plugin::accept(listener, receiver);
 }
 
-Result isend_v8(void* sender, void* data, int size, int tag, void*, void** request) {
+NetResult isend_v8(void* sender, void* data, int size, int tag, void*, void** request) {
   return plugin::send(sender, data, static_cast<std::size_t>(size), tag, nullptr, request);
 }
-Result isend_v9(void* sender, void* data, std::size_t size, int tag, void*, void** request) {
+NetResult isend_v9(void* sender, void* data, std::size_t size, int tag, void*, void** request) {
   return plugin::send(sender, data, size, tag, nullptr, request);
 }
-Result isend_v10(void* sender, void* data, std::size_t size, int tag, void*, void* parent, void** request) {
+NetResult isend_v10(void* sender, void* data, std::size_t size, int tag, void*, void* parent, void** request) {
   return plugin::send(sender, data, size, tag, parent, request);
 }
 
-Result irecv_v8(void* receiver, int count, void** data, int* sizes, int* tags, void**, void** request) {
+NetResult irecv_v8(void* receiver, int count, void** data, int* sizes, int* tags, void**, void** request) {
   if (count < 1 || count > kGroupedMax) return nccl::kInvalidArgument;
   std::array<std::size_t, kGroupedMax> wide{};
   for (int i = 0; i < count; ++i) wide[static_cast<std::size_t>(i)] = static_cast<std::size_t>(sizes[i]);
   return plugin::receive(receiver, count, data, wide.data(), tags, nullptr, request);
 }
-Result irecv_v9(void* receiver, int count, void** data, std::size_t* sizes, int* tags, void**, void** request) {
+NetResult irecv_v9(void* receiver, int count, void** data, std::size_t* sizes, int* tags, void**, void** request) {
   return plugin::receive(receiver, count, data, sizes, tags, nullptr, request);
 }
-Result irecv_v10(void* receiver, int count, void** data, std::size_t* sizes, int* tags, void**, void** parents,
-                 void** request) {
+NetResult irecv_v10(void* receiver, int count, void** data, std::size_t* sizes, int* tags, void**, void** parents,
+                    void** request) {
   return plugin::receive(receiver, count, data, sizes, tags, parents, request);
 }
 
 // ---- calls that do not -------------------------------------------------------------------------------------------
 
-Result reg_mr(void*, void* data, std::size_t size, int type, void** memory) {
+NetResult reg_mr(void*, void* data, std::size_t size, int type, void** memory) {
   return plugin::register_memory(data, size, type, memory);
 }
-Result reg_mr_dma_buf(void*, void* data, std::size_t size, int, std::uint64_t, int, void** memory) {
+NetResult reg_mr_dma_buf(void*, void* data, std::size_t size, int, std::uint64_t, int, void** memory) {
   return plugin::register_memory(data, size, nccl::kPointerCuda, memory);
 }
-Result dereg_mr(void*, void*) {
+NetResult dereg_mr(void*, void*) {
   return nccl::kSuccess;
 }
 // Host memory needs no flush; no request means that it is over.
-Result iflush(void*, int, void**, int*, void**, void** request) {
+NetResult iflush(void*, int, void**, int*, void**, void** request) {
   *request = nullptr;
   return nccl::kSuccess;
 }

@@ -27,7 +27,7 @@ void take_line(int level, unsigned long subsystems, const char*, int, const char
 Profiled profile;  // under log_mutex
 char parent_of_events;
 
-nccl::Result take_event(void** event, int step, void* parent, std::int64_t kind, void* data) {
+nccl::NetResult take_event(void** event, int step, void* parent, std::int64_t kind, void* data) {
   const std::lock_guard lock(log_mutex);
   if (step == nccl::kEventStop && *event == &profile) ++profile.stopped;
   if (step != nccl::kEventStart || parent != &parent_of_events || kind != nccl::kSocketEventKind) return nccl::kSuccess;
@@ -43,9 +43,9 @@ class NetOf final : public Net {
  public:
   explicit NetOf(const Interface* interface) : net_(*interface) {}
 
-  nccl::Result init() override {
+  nccl::NetResult init() override {
     if constexpr (kContext) {
-      nccl::CommConfig config{-1};
+      nccl::NetCommConfig config{-1};
       return net_.init(&context_, 1, &config, take_line, take_event);
     } else if constexpr (kProfiler) {
       return net_.init(take_line, take_event);
@@ -53,7 +53,7 @@ class NetOf final : public Net {
       return net_.init(take_line);
     }
   }
-  nccl::Result finalize() override {
+  nccl::NetResult finalize() override {
     if constexpr (kContext) {
       nccl::Attributes attributes{};
       if (net_.set_attributes(context_, &attributes) != nccl::kSuccess) return nccl::kInternalError;
@@ -78,33 +78,33 @@ class NetOf final : public Net {
     out.receives_max = from.receives_max;
     return out;
   }
-  nccl::Result listen(Handle& handle, void** listener) override {
+  nccl::NetResult listen(Handle& handle, void** listener) override {
     if constexpr (kContext)
       return net_.listen(context_, 0, handle.data(), listener);
     else
       return net_.listen(0, handle.data(), listener);
   }
-  nccl::Result connect(Handle& handle, void** sender) override {
+  nccl::NetResult connect(Handle& handle, void** sender) override {
     if constexpr (kContext) {
       return net_.connect(context_, 0, handle.data(), sender, nullptr);
     } else if constexpr (kProfiler) {
-      nccl::CommConfig config{-1};
+      nccl::NetCommConfig config{-1};
       return net_.connect(0, &config, handle.data(), sender, nullptr);
     } else {
       return net_.connect(0, handle.data(), sender, nullptr);
     }
   }
-  nccl::Result accept(void* listener, void** receiver) override { return net_.accept(listener, receiver, nullptr); }
-  nccl::Result reg(void* connection, void* data, std::size_t bytes, int type, void** memory) override {
+  nccl::NetResult accept(void* listener, void** receiver) override { return net_.accept(listener, receiver, nullptr); }
+  nccl::NetResult reg(void* connection, void* data, std::size_t bytes, int type, void** memory) override {
     return net_.reg_mr(connection, data, bytes, type, memory);
   }
-  nccl::Result send(void* sender, void* data, std::size_t bytes, int tag, void** request) override {
+  nccl::NetResult send(void* sender, void* data, std::size_t bytes, int tag, void** request) override {
     if constexpr (kProfiler)
       return net_.isend(sender, data, bytes, tag, data, &parent_of_events, request);
     else
       return net_.isend(sender, data, static_cast<Size>(bytes), tag, data, request);
   }
-  nccl::Result receive(void* receiver, const std::vector<Received>& parts, void** request) override {
+  nccl::NetResult receive(void* receiver, const std::vector<Received>& parts, void** request) override {
     std::array<void*, 16> data{}, memory{}, profiles{};
     std::array<Size, 16> sizes{};
     std::array<int, 16> tags{};
@@ -121,20 +121,20 @@ class NetOf final : public Net {
     else
       return net_.irecv(receiver, count, data.data(), sizes.data(), tags.data(), memory.data(), request);
   }
-  nccl::Result flush(void* receiver, void* data, int bytes, void** request) override {
+  nccl::NetResult flush(void* receiver, void* data, int bytes, void** request) override {
     return net_.iflush(receiver, 1, &data, &bytes, &data, request);
   }
-  nccl::Result test(void* request, int* done, int* sizes) override { return net_.test(request, done, sizes); }
-  nccl::Result close_send(void* sender) override { return net_.close_send(sender); }
-  nccl::Result close_receive(void* receiver) override { return net_.close_recv(receiver); }
-  nccl::Result close_listen(void* listener) override { return net_.close_listen(listener); }
+  nccl::NetResult test(void* request, int* done, int* sizes) override { return net_.test(request, done, sizes); }
+  nccl::NetResult close_send(void* sender) override { return net_.close_send(sender); }
+  nccl::NetResult close_receive(void* receiver) override { return net_.close_recv(receiver); }
+  nccl::NetResult close_listen(void* listener) override { return net_.close_listen(listener); }
 
  private:
   static constexpr bool kContext = requires(Interface net) { net.finalize; };
   static constexpr bool kProfiler = kContext || std::is_same_v<Interface, nccl::NetV10>;
   using Size = std::conditional_t<std::is_same_v<Interface, nccl::NetV8>, int, std::size_t>;
   template <class T>
-  static T properties_of(nccl::Result (*)(int, T*));
+  static T properties_of(nccl::NetResult (*)(int, T*));
   using Properties = decltype(properties_of(Interface{}.get_properties));
 
   const Interface& net_;

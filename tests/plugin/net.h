@@ -26,21 +26,21 @@ class Net {
   static std::unique_ptr<Net> load(int version);
   virtual ~Net() = default;
 
-  virtual nccl::Result init() = 0;
-  virtual nccl::Result finalize() = 0;  // nothing in versions without it
+  virtual nccl::NetResult init() = 0;
+  virtual nccl::NetResult finalize() = 0;  // nothing in versions without it
   virtual int devices() = 0;
   virtual nccl::PropertiesV12 properties(int device) = 0;  // what the version has; the rest is zero
-  virtual nccl::Result listen(Handle& handle, void** listener) = 0;
-  virtual nccl::Result connect(Handle& handle, void** sender) = 0;
-  virtual nccl::Result accept(void* listener, void** receiver) = 0;
-  virtual nccl::Result reg(void* connection, void* data, std::size_t bytes, int type, void** memory) = 0;
-  virtual nccl::Result send(void* sender, void* data, std::size_t bytes, int tag, void** request) = 0;
-  virtual nccl::Result receive(void* receiver, const std::vector<Received>& parts, void** request) = 0;
-  virtual nccl::Result flush(void* receiver, void* data, int bytes, void** request) = 0;
-  virtual nccl::Result test(void* request, int* done, int* sizes) = 0;
-  virtual nccl::Result close_send(void* sender) = 0;
-  virtual nccl::Result close_receive(void* receiver) = 0;
-  virtual nccl::Result close_listen(void* listener) = 0;
+  virtual nccl::NetResult listen(Handle& handle, void** listener) = 0;
+  virtual nccl::NetResult connect(Handle& handle, void** sender) = 0;
+  virtual nccl::NetResult accept(void* listener, void** receiver) = 0;
+  virtual nccl::NetResult reg(void* connection, void* data, std::size_t bytes, int type, void** memory) = 0;
+  virtual nccl::NetResult send(void* sender, void* data, std::size_t bytes, int tag, void** request) = 0;
+  virtual nccl::NetResult receive(void* receiver, const std::vector<Received>& parts, void** request) = 0;
+  virtual nccl::NetResult flush(void* receiver, void* data, int bytes, void** request) = 0;
+  virtual nccl::NetResult test(void* request, int* done, int* sizes) = 0;
+  virtual nccl::NetResult close_send(void* sender) = 0;
+  virtual nccl::NetResult close_receive(void* receiver) = 0;
+  virtual nccl::NetResult close_listen(void* listener) = 0;
 };
 
 // Lines that the plugin gave to NCCL's logger, in this process.

@@ -118,10 +118,10 @@ void* open_receiver(Net& net, Line& line) {
   return receiver;
 }
 
-nccl::Result finish(Net& net, void* request, int* sizes) {
+nccl::NetResult finish(Net& net, void* request, int* sizes) {
   int done = 0;
   for (const Instant until = now() + kPatience; now() < until;) {
-    const nccl::Result result = net.test(request, &done, sizes);
+    const nccl::NetResult result = net.test(request, &done, sizes);
     if (result != nccl::kSuccess || done != 0) return result;
     std::this_thread::yield();
   }

@@ -55,7 +55,7 @@ std::string run_pair(const PairOptions& options, const Part& first, const Part& 
 inline void expect(bool good, const std::string& why) {
   if (!good) fail_part(why);
 }
-inline void expect_ok(nccl::Result result, const std::string& what) {
+inline void expect_ok(nccl::NetResult result, const std::string& what) {
   if (result != nccl::kSuccess) fail_part(what + " gave " + std::to_string(result));
 }
 
@@ -66,7 +66,7 @@ void* accept_one(Net& net, void* listener);
 void* open_sender(Net& net, Line& line);
 void* open_receiver(Net& net, Line& line);
 // Polls until the request is over; at most 30 s. `sizes` may be null.
-nccl::Result finish(Net& net, void* request, int* sizes = nullptr);
+nccl::NetResult finish(Net& net, void* request, int* sizes = nullptr);
 void* must_send(Net& net, void* sender, void* data, std::size_t bytes, int tag = 0);
 void* must_receive(Net& net, void* receiver, const std::vector<Received>& parts);
 

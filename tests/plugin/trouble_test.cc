@@ -270,7 +270,7 @@ TEST(NetPluginTrouble, AHandleOfSomebodyElseIsRefused) {
 // Whatever is left when an end closes, in whatever order: nothing hangs, nothing crashes, and later connections work.
 constexpr unsigned kRandomRounds = 60;
 
-bool ok_or_remote(nccl::Result result, const std::string& what) {
+bool ok_or_remote(nccl::NetResult result, const std::string& what) {
   if (result != nccl::kRemoteError) expect_ok(result, what);
   return result == nccl::kSuccess;
 }
@@ -381,7 +381,7 @@ TEST(NetPluginTrouble, WithoutAnyNicOurEndIsToBlameAndTheOtherIsNot) {
       [](Net& net, Line& line) {
         void* const sender = open_sender(net, line);
         Buffer data(1'000'000);
-        nccl::Result result = nccl::kSuccess;
+        nccl::NetResult result = nccl::kSuccess;
         // Without a receive for it the send waits until the peer is given up.
         result = finish(net, must_send(net, sender, data.data(), data.size(), 5));
         expect(result == nccl::kRemoteError, "the other end is gone");
