@@ -6,7 +6,7 @@
 #   plugin       P/lib*/libnccl-net-r2ccl.so, where NCCL finds it by name if the loader searches P/lib*
 #   tools        P/bin/r2ccl
 #
-# src/tools/installation.cc knows these places, too.
+# apps/r2ccl/run/installation.cc knows these places, too.
 include(GNUInstallDirs)
 include(CMakePackageConfigHelpers)
 
@@ -43,7 +43,7 @@ install(FILES ${CMAKE_BINARY_DIR}/r2ccl.pc DESTINATION ${libraries}/pkgconfig CO
 # ---- For the tool -------------------------------------------------------------------------------------------------------------
 file(RELATIVE_PATH libraries_from_tool ${CMAKE_INSTALL_FULL_BINDIR} ${CMAKE_INSTALL_FULL_LIBDIR})
 file(RELATIVE_PATH headers_from_tool ${CMAKE_INSTALL_FULL_BINDIR} ${CMAKE_INSTALL_FULL_INCLUDEDIR}/r2ccl)
-set_source_files_properties(src/tools/installation.cc TARGET_DIRECTORY r2ccl_tools PROPERTIES COMPILE_DEFINITIONS
+set_source_files_properties(apps/r2ccl/run/installation.cc TARGET_DIRECTORY r2ccl_apps PROPERTIES COMPILE_DEFINITIONS
   "R2CCL_LIBRARIES_FROM_TOOL=\"${libraries_from_tool}\";R2CCL_HEADERS_FROM_TOOL=\"${headers_from_tool}\"")
 # It finds the same in a build tree.
 file(MAKE_DIRECTORY ${CMAKE_LIBRARY_OUTPUT_DIRECTORY}/r2ccl ${CMAKE_BINARY_DIR}/include)

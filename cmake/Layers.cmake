@@ -1,5 +1,5 @@
-# r2ccl_folder(name): one static library per folder of src/, made of its *.cc, linking exactly its row of layers.txt, and one
-# test program made of its *_test.cc.
+# r2ccl_folder(name): one static library per folder of src/, and one for apps/, made of its *.cc, linking exactly its row of
+# layers.txt, and one test program made of its *_test.cc.
 #   WHOLE      its sources are compiled in one piece, so that they inline each other: for what a message passes through
 #   PARSE_ONCE headers that most of its files include, besides those of all folders
 #   LABEL      ctest label of those tests; `unit` unless said otherwise
@@ -59,7 +59,11 @@ endfunction()
 
 function(r2ccl_folder folder)
   cmake_parse_arguments(ARG "WHOLE" "LABEL" "LINK;TEST_LINK;LOOPBACK;PARSE_ONCE" ${ARGN})
-  set(root ${CMAKE_CURRENT_SOURCE_DIR}/${folder})
+  set(base ${CMAKE_SOURCE_DIR}/src)
+  if(folder STREQUAL apps)
+    set(base ${CMAKE_SOURCE_DIR})
+  endif()
+  set(root ${base}/${folder})
   file(GLOB_RECURSE sources CONFIGURE_DEPENDS ${root}/*.cc)
   file(GLOB_RECURSE headers CONFIGURE_DEPENDS ${root}/*.h)
   set(tests ${sources})
@@ -75,7 +79,7 @@ function(r2ccl_folder folder)
     add_library(${target} INTERFACE)
     set(scope INTERFACE)
   endif()
-  target_include_directories(${target} ${scope} ${CMAKE_SOURCE_DIR}/src)
+  target_include_directories(${target} ${scope} ${CMAKE_SOURCE_DIR}/src ${base})
   target_link_libraries(${target} ${scope} ${row} r2ccl_fmt ${ARG_LINK})
   if(sources)
     r2ccl_precompile(${target} FROM r2ccl_precompiled OWN ${ARG_PARSE_ONCE})
@@ -92,7 +96,7 @@ function(r2ccl_folder folder)
       list(APPEND headers_alone ${header})
     endif()
   endforeach()
-  target_sources(${target} ${scope} FILE_SET HEADERS BASE_DIRS ${CMAKE_SOURCE_DIR}/src FILES ${headers_alone})
+  target_sources(${target} ${scope} FILE_SET HEADERS BASE_DIRS ${base} FILES ${headers_alone})
   if(NOT R2CCL_TESTS)
     return()
   endif()

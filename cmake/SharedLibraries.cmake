@@ -21,11 +21,11 @@ target_include_directories(r2ccl_highway SYSTEM INTERFACE ${HIGHWAY_INCLUDE})
 
 # ---- r2ccl_shared_library(target): the shared library of one folder of src/ -----------------------------------------------------------
 #   FOLDER  its objects are in it, whether anything refers to them or not, and what its row of layers.txt allows as far as it is used;
-#           only what <folder>/exports.map lists is visible
+#           only what EXPORTS lists is visible
 #   NAME    of its file
 function(r2ccl_shared_library target)
-  cmake_parse_arguments(ARG "" "FOLDER;NAME" "" ${ARGN})
-  set(exports ${CMAKE_SOURCE_DIR}/src/${ARG_FOLDER}/exports.map)
+  cmake_parse_arguments(ARG "" "FOLDER;EXPORTS;NAME" "" ${ARGN})
+  set(exports ${CMAKE_SOURCE_DIR}/src/${ARG_EXPORTS})
   add_library(${target} SHARED $<TARGET_OBJECTS:r2ccl_${ARG_FOLDER}>)
   target_link_libraries(${target} PRIVATE r2ccl_${ARG_FOLDER})
   target_link_options(${target} PRIVATE LINKER:--version-script=${exports} LINKER:--as-needed)

@@ -1,7 +1,8 @@
 #!/usr/bin/env python3
 """Refuses what the architecture forbids, naming file, line and rule.
 
-  includes   src/<folder> includes only what its row of layers.txt allows; include paths start at src/
+  includes   src/<folder>, and apps/, include only what their row of layers.txt allows; include paths start at src/ or at apps/;
+             only tests include src/testing
   habits     no clock, sleep, environment, thread or printing below runtime/threads, except where the outside world begins
   size       files stop at 800 lines and are mentioned above 400
   headers    start with #pragma once; x.cc includes x.h before all else, which shows that x.h stands alone
@@ -19,7 +20,7 @@ LINES_AIM = 400
 
 # Where the outside world begins: only here may code read clocks, sleep, start threads, read the environment or print.
 # (sim/side_by_side runs whole simulations side by side; each of them stays on one thread.)
-OUTSIDE = ("env/real/", "tools/", "api/", "transport/tcp/", "runtime/threads/", "sim/side_by_side")
+OUTSIDE = ("env/real/", "apps/", "bindings/", "transport/tcp/", "runtime/threads/", "sim/side_by_side")
 BANNED = {
     r"\b(?:steady|system|high_resolution)_clock\s*::\s*now\b": "reads a clock; take `now` as a parameter",
     r"\b(?:clock_gettime|gettimeofday)\s*\(": "reads a clock; take `now` as a parameter",
@@ -58,8 +59,9 @@ def strip_comments_and_strings(text):
 
 
 def check_includes(path, text, layers):
-    """`path` is relative to src/."""
+    """`path` is relative to src/, or starts with apps/."""
     folder = path.split("/")[0]
+    may_test = folder == "testing" or path.endswith("_test.cc")
     row = layers.get(folder)
     if row is None:
         yield 1, f"folder {folder} has no row in layers.txt"
@@ -72,6 +74,9 @@ def check_includes(path, text, layers):
         target = included.split("/")[0]
         if "/" not in included or ".." in included:
             yield number, f'"{included}": include paths start at src/'
+        elif target == "testing":
+            if not may_test:
+                yield number, f'"{included}": only tests include testing'
         elif target != folder and target not in row and included not in row:
             yield number, f'"{included}": {folder} may include only {" ".join(row) or "itself"}'
 
@@ -95,7 +100,7 @@ def check_header(text):
 
 
 def check_own_header(path, text):
-    """`path` is relative to src/ and has a header beside it."""
+    """`path` is relative to src/, or starts with apps/, and has a header beside it."""
     own = path.removesuffix(".cc") + ".h"
     for number, line in enumerate(text.splitlines(), 1):
         if re.match(r"\s*#\s*include\b", line):
@@ -121,7 +126,7 @@ def check_named_tests(text, tests):
 
 
 def findings_of_source(path, text, layers):
-    """All errors of one file of src/; `path` is relative to src/."""
+    """All errors of one file of src/ or apps/; `path` is relative to src/, or starts with apps/."""
     yield from check_includes(path, text, layers)
     yield from check_habits(path, text)
 
@@ -140,7 +145,7 @@ def check_tree(root):
         found = list(check_machine_paths(text))
         if path.suffix == ".h":
             found += check_header(text)
-        if name.startswith("src/") and path.suffix in (".h", ".cc"):
+        if name.startswith(("src/", "apps/")) and path.suffix in (".h", ".cc"):
             found += findings_of_source(name.removeprefix("src/"), text, layers)
             if path.suffix == ".cc" and path.with_suffix(".h").exists():
                 found += check_own_header(name.removeprefix("src/"), text)

@@ -22,7 +22,7 @@ def choose(sources, changed, share):
     if changed is None or changed & RULES:
         return sorted(sources)
     chosen = {path for path in sources if path in changed}
-    for header in sorted(path for path in changed if path.startswith("src/") and path.endswith(".h")):
+    for header in sorted(path for path in changed if path.startswith(("src/", "apps/")) and path.endswith(".h")):
         own = header[:-2] + ".cc"
         users = sorted(path for path, includes in sources.items() if header.removeprefix("src/") in includes)
         chosen.update([own] if own in sources else users[:1])
@@ -45,7 +45,7 @@ def changed_since(commit):
 
 def read_sources():
     found = {}
-    for path in (ROOT / "src").rglob("*.cc"):
+    for path in (*(ROOT / "src").rglob("*.cc"), *(ROOT / "apps").rglob("*.cc")):
         if not path.name.endswith("_test.cc"):
             found[path.relative_to(ROOT).as_posix()] = set(INCLUDE.findall(path.read_text()))
     return found

@@ -22,8 +22,8 @@
 #include <vector>
 
 #include "base/result.h"
+#include "comm/agreement/health_map.h"
 #include "comm/call.h"
-#include "comm/health_map.h"
 #include "comm/invitation.h"
 #include "control/unique_id.h"
 #include "device/device.h"

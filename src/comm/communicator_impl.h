@@ -11,15 +11,15 @@
 #include <string>
 #include <vector>
 
-#include "comm/agreement.h"
+#include "comm/agreement/agreement.h"
+#include "comm/agreement/nic_watch.h"
+#include "comm/agreement/plans.h"
+#include "comm/call_notice.h"
 #include "comm/communicator.h"
-#include "comm/gathering.h"
 #include "comm/mailbox.h"
-#include "comm/nic_watch.h"
 #include "comm/operation.h"
-#include "comm/plans.h"
 #include "comm/point_to_point.h"
-#include "comm/words.h"
+#include "comm/server/gathering.h"
 
 namespace r2ccl {
 

@@ -4,9 +4,9 @@
 #include <gtest/gtest.h>
 
 #include "base/sanitized.h"
-#include "executor/collective_case.h"
 #include "planner/plan.h"
-#include "planner/random_cluster.h"
+#include "testing/collective_case.h"
+#include "testing/random_cluster.h"
 
 namespace r2ccl {
 namespace {

@@ -13,7 +13,7 @@
 #include <vector>
 
 #include "base/result.h"
-#include "comm/alley.h"
+#include "comm/server/peer_copy.h"
 #include "control/unique_id.h"
 #include "executor/courier.h"
 #include "runtime/engine.h"

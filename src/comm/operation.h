@@ -13,8 +13,8 @@
 #include <optional>
 #include <vector>
 
-#include "comm/board_run.h"
 #include "comm/call.h"
+#include "comm/server/board_run.h"
 #include "executor/execution.h"
 #include "planner/plan.h"
 

@@ -6,7 +6,7 @@
 #include <gtest/gtest.h>
 
 #include "control/control_wire.h"
-#include "control/test_net.h"
+#include "testing/control_net.h"
 
 namespace r2ccl {
 namespace {

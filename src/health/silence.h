@@ -13,7 +13,7 @@
 // path.
 
 #include "base/time.h"
-#include "topology/path.h"
+#include "topology/path_state.h"
 
 namespace r2ccl {
 

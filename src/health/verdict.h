@@ -10,7 +10,7 @@
 
 #include "base/id.h"
 #include "base/time.h"
-#include "topology/path.h"
+#include "topology/path_state.h"
 
 namespace r2ccl {
 

@@ -7,7 +7,7 @@
 #include <array>
 
 #include "planner/algorithm/algorithm.h"
-#include "planner/algorithm/single.h"
+#include "planner/algorithm/parts/single.h"
 #include "planner/plan.h"
 
 namespace r2ccl {

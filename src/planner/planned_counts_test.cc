@@ -3,8 +3,8 @@
 
 #include <gtest/gtest.h>
 
-#include "planner/random_cluster.h"
-#include "schedule/check_numbers.h"
+#include "testing/check_numbers.h"
+#include "testing/random_cluster.h"
 
 namespace r2ccl {
 namespace {

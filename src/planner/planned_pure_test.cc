@@ -5,9 +5,9 @@
 
 #include <sstream>
 
-#include "planner/random_cluster.h"
-#include "schedule/check.h"
-#include "schedule/text.h"
+#include "schedule/check/check.h"
+#include "schedule/text/text.h"
+#include "testing/random_cluster.h"
 
 namespace r2ccl {
 namespace {

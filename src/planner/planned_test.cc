@@ -6,9 +6,9 @@
 
 #include <cmath>
 
-#include "planner/random_cluster.h"
-#include "schedule/check.h"
+#include "schedule/check/check.h"
 #include "schedule/cursor.h"
+#include "testing/random_cluster.h"
 
 namespace r2ccl {
 namespace {

@@ -8,8 +8,8 @@
 #include <random>
 
 #include "planner/bounds.h"
-#include "planner/lp_bound.h"
 #include "planner/pack.h"
+#include "testing/lp_bound.h"
 
 namespace r2ccl {
 namespace {

@@ -16,7 +16,7 @@
 
 #include "control/unique_id.h"
 #include "env/settings.h"
-#include "plugin/connection.h"
+#include "plugin/net_comm.h"
 #include "plugin/repair_log.h"
 #include "runtime/threads/process.h"
 

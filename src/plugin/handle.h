@@ -8,7 +8,7 @@
 
 #include "base/result.h"
 #include "control/unique_id.h"
-#include "plugin/nccl_net.h"
+#include "plugin/nccl/nccl_net.h"
 
 namespace r2ccl {
 

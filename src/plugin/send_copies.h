@@ -12,7 +12,7 @@
 #include <vector>
 
 #include "base/bytes.h"
-#include "session/owned_region.h"
+#include "session/streams/owned_region.h"
 
 namespace r2ccl {
 

@@ -5,7 +5,7 @@
 #include <bit>
 #include <cstdint>
 
-#include "plugin/connection.h"
+#include "plugin/net_comm.h"
 
 namespace r2ccl {
 

@@ -4,8 +4,8 @@
 #include <optional>
 #include <utility>
 
-#include "schedule/check.h"
-#include "schedule/check_shorten.h"
+#include "schedule/check/check.h"
+#include "schedule/check/check_shorten.h"
 #include "schedule/cursor.h"
 
 namespace r2ccl {

@@ -2,7 +2,7 @@
 
 #include <gtest/gtest.h>
 
-#include "session/test_pair.h"
+#include "testing/session_pair.h"
 
 namespace r2ccl {
 namespace {

@@ -4,7 +4,7 @@
 #include <tuple>
 
 #include "session/session.h"
-#include "session/stripe.h"
+#include "session/streams/stripe.h"
 
 namespace r2ccl {
 

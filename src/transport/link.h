@@ -23,7 +23,7 @@
 #include "base/result.h"
 #include "base/time.h"
 #include "topology/nic.h"
-#include "topology/path.h"
+#include "topology/path_state.h"
 
 namespace r2ccl {
 

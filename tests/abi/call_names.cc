@@ -13,13 +13,13 @@
 #include <set>
 #include <string>
 
-#include "api/later_names.h"
+#include "bindings/nccl/entry/later_names.h"
 
 namespace {
 
 using Names = std::set<std::string>;
 
-const Names kWork = {  // src/api/later_names_test.cc shows what they do
+const Names kWork = {  // src/bindings/nccl/entry/later_names_test.cc shows what they do
     "ncclAllGatherConfig",
     "ncclAllReduceConfig",
     "ncclAlltoAllConfig",

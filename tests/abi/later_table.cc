@@ -1,8 +1,8 @@
-// As table.cc, of what newer NCCLs declare: compiled once against our own declarations (src/api/later_names.h), and,
+// As table.cc, of what newer NCCLs declare: compiled once against our own declarations (src/bindings/nccl/entry/later_names.h), and,
 // where a newer NCCL's headers are at hand (list_names.py --headers keeps them), once against those.
 
 #ifdef R2CCL_LATER_NAMES
-#include "api/later_names.h"
+#include "bindings/nccl/entry/later_names.h"
 #else
 #include <nccl.h>
 #include <nccl_device.h>

@@ -5,8 +5,8 @@
 
 #include <cstdlib>
 
-#include "comm/agreement.h"
-#include "comm/words.h"
+#include "comm/agreement/agreement.h"
+#include "comm/call_notice.h"
 
 namespace {
 

@@ -8,9 +8,9 @@
 #include <cstdlib>
 #include <vector>
 
+#include "testing/link_testing.h"
+#include "testing/memory_stream.h"
 #include "transport/stream/frame.h"
-#include "transport/stream/link_testing.h"
-#include "transport/stream/memory_stream.h"
 #include "transport/stream/stream_link.h"
 
 namespace r2ccl {

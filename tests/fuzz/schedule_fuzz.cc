@@ -4,8 +4,8 @@
 #include <cstdlib>
 #include <string_view>
 
-#include "schedule/check.h"
-#include "schedule/text.h"
+#include "schedule/check/check.h"
+#include "schedule/text/text.h"
 
 namespace r2ccl {
 namespace {

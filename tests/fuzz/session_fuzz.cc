@@ -4,7 +4,7 @@
 #include <cstdlib>
 
 #include "session/session.h"
-#include "session/test_net.h"
+#include "testing/session_net.h"
 
 namespace {
 

@@ -10,7 +10,7 @@
 #include <set>
 #include <thread>
 
-#include "tests/loopback/ranks.h"
+#include "tests/loopback/support/ranks.h"
 
 namespace r2ccl::loopback {
 namespace {

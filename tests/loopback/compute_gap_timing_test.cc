@@ -13,7 +13,7 @@
 #include <mutex>
 #include <thread>
 
-#include "tests/loopback/ranks.h"
+#include "tests/loopback/support/ranks.h"
 
 namespace r2ccl::loopback {
 namespace {

@@ -1,11 +1,11 @@
 // Every collective, type and operation over real sockets, healthy and with NICs that come and go, in every mode.
 
-#include "tests/loopback/conformance.h"
+#include "tests/loopback/support/conformance.h"
 
 #include <gtest/gtest.h>
 
 #include "base/sanitized.h"
-#include "tests/loopback/ranks.h"
+#include "tests/loopback/support/ranks.h"
 
 namespace r2ccl::loopback {
 namespace {

@@ -8,8 +8,8 @@
 #include <filesystem>
 #include <nlohmann/json.hpp>
 
+#include "apps/r2ccl/common/json.h"
 #include "tests/shell.h"
-#include "tools/json.h"
 
 namespace r2ccl {
 namespace {

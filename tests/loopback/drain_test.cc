@@ -4,7 +4,7 @@
 
 #include <algorithm>
 
-#include "tests/loopback/pair.h"
+#include "tests/loopback/support/pair.h"
 
 namespace r2ccl::loopback {
 namespace {

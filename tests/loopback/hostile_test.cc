@@ -8,8 +8,8 @@
 #include <cstring>
 
 #include "env/seeded_random.h"
-#include "tests/loopback/guest.h"
-#include "tests/loopback/pair.h"
+#include "tests/loopback/support/guest.h"
+#include "tests/loopback/support/pair.h"
 #include "transport/stream/frame.h"
 #include "transport/stream/handshake.h"
 

@@ -9,7 +9,7 @@
 #include <memory>
 
 #include "base/sanitized.h"
-#include "tests/loopback/ranks.h"
+#include "tests/loopback/support/ranks.h"
 
 namespace r2ccl::loopback {
 namespace {

@@ -12,7 +12,7 @@
 #include <cstdlib>
 #include <thread>
 
-#include "tests/loopback/rank_processes.h"
+#include "tests/loopback/support/rank_processes.h"
 
 namespace r2ccl::loopback {
 namespace {

@@ -13,7 +13,7 @@
 
 #include "include/nccl.h"
 #include "include/r2ccl.h"
-#include "tests/loopback/rank_processes.h"
+#include "tests/loopback/support/rank_processes.h"
 
 namespace r2ccl::loopback {
 namespace {

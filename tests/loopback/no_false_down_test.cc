@@ -6,8 +6,8 @@
 
 #include <stdexcept>
 
-#include "tests/loopback/pair.h"
-#include "tests/loopback/side_by_side.h"
+#include "tests/loopback/support/pair.h"
+#include "tests/loopback/support/side_by_side.h"
 
 namespace r2ccl::loopback {
 namespace {

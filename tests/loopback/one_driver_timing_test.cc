@@ -7,9 +7,9 @@
 #include <algorithm>
 #include <stdexcept>
 
-#include "tests/loopback/guest.h"
-#include "tests/loopback/pair.h"
-#include "tests/loopback/stall.h"
+#include "tests/loopback/support/guest.h"
+#include "tests/loopback/support/pair.h"
+#include "tests/loopback/support/stall.h"
 
 namespace r2ccl::loopback {
 namespace {

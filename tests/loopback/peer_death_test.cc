@@ -4,7 +4,7 @@
 #include <gtest/gtest.h>
 #include <signal.h>
 
-#include "tests/loopback/pair.h"
+#include "tests/loopback/support/pair.h"
 
 namespace r2ccl::loopback {
 namespace {

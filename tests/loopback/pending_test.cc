@@ -8,7 +8,7 @@
 #include <latch>
 #include <thread>
 
-#include "tests/loopback/rank_processes.h"
+#include "tests/loopback/support/rank_processes.h"
 
 namespace r2ccl::loopback {
 namespace {

@@ -9,9 +9,9 @@
 #include <nlohmann/json.hpp>
 #include <string>
 
+#include "apps/r2ccl/common/json.h"
 #include "base/sanitized.h"
 #include "tests/shell.h"
-#include "tools/json.h"
 
 namespace r2ccl::loopback {
 namespace {

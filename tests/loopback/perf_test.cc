@@ -7,8 +7,8 @@
 #include <set>
 #include <string>
 
+#include "apps/r2ccl/common/json.h"
 #include "tests/shell.h"
-#include "tools/json.h"
 
 namespace r2ccl::loopback {
 namespace {

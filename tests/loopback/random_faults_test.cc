@@ -9,7 +9,7 @@
 #include <map>
 
 #include "env/seeded_random.h"
-#include "tests/loopback/pair.h"
+#include "tests/loopback/support/pair.h"
 
 namespace r2ccl::loopback {
 namespace {

@@ -7,7 +7,7 @@
 #include <thread>
 #include <utility>
 
-#include "tests/loopback/rank_processes.h"
+#include "tests/loopback/support/rank_processes.h"
 
 namespace r2ccl::loopback {
 namespace {

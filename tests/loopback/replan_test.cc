@@ -6,7 +6,7 @@
 #include <map>
 #include <mutex>
 
-#include "tests/loopback/ranks.h"
+#include "tests/loopback/support/ranks.h"
 
 namespace r2ccl::loopback {
 namespace {

@@ -10,7 +10,7 @@
 #include <thread>
 
 #include "base/sanitized.h"
-#include "tests/loopback/ranks.h"
+#include "tests/loopback/support/ranks.h"
 
 namespace r2ccl::loopback {
 namespace {

@@ -4,8 +4,8 @@
 
 #include <nlohmann/json.hpp>
 
+#include "apps/r2ccl/common/json.h"
 #include "tests/shell.h"
-#include "tools/json.h"
 
 namespace r2ccl {
 namespace {

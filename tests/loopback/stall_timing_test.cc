@@ -6,8 +6,8 @@
 #include <algorithm>
 
 #include "env/seeded_random.h"
-#include "tests/loopback/pair.h"
-#include "tests/loopback/stall.h"
+#include "tests/loopback/support/pair.h"
+#include "tests/loopback/support/stall.h"
 
 namespace r2ccl::loopback {
 namespace {

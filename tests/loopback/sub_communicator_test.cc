@@ -8,8 +8,8 @@
 #include <mutex>
 
 #include "env/real/real.h"
-#include "tests/loopback/conformance.h"
-#include "tests/loopback/ranks.h"
+#include "tests/loopback/support/conformance.h"
+#include "tests/loopback/support/ranks.h"
 
 namespace r2ccl::loopback {
 namespace {

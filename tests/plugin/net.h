@@ -7,7 +7,7 @@
 #include <string>
 #include <vector>
 
-#include "plugin/nccl_net.h"
+#include "plugin/nccl/nccl_net.h"
 
 namespace r2ccl {
 

@@ -4,7 +4,7 @@
 #include <algorithm>
 
 #include "planner/algorithm/algorithm.h"
-#include "planner/algorithm/ring.h"
+#include "planner/algorithm/rings/ring.h"
 #include "planner/rerank.h"
 
 namespace r2ccl {

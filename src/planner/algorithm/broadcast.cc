@@ -2,8 +2,8 @@
 // while inside each server every GPU passes its shard on. Small data goes down a tree.
 
 #include "planner/algorithm/algorithm.h"
-#include "planner/algorithm/relays.h"
-#include "planner/algorithm/steps.h"
+#include "planner/algorithm/parts/relays.h"
+#include "planner/algorithm/parts/steps.h"
 
 namespace r2ccl {
 namespace {

@@ -5,10 +5,10 @@
 #include <algorithm>
 
 #include "planner/algorithm/algorithm.h"
-#include "planner/algorithm/network.h"
-#include "planner/algorithm/single.h"
-#include "planner/algorithm/steps.h"
-#include "planner/algorithm/two_hops.h"
+#include "planner/algorithm/parts/pair_network.h"
+#include "planner/algorithm/parts/single.h"
+#include "planner/algorithm/parts/steps.h"
+#include "planner/algorithm/parts/two_hops.h"
 
 namespace r2ccl {
 namespace {

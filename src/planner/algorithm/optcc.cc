@@ -15,9 +15,9 @@
 #include <cmath>
 
 #include "planner/algorithm/algorithm.h"
-#include "planner/algorithm/network.h"
-#include "planner/algorithm/port_lists.h"
-#include "planner/algorithm/straggler.h"
+#include "planner/algorithm/parts/pair_network.h"
+#include "planner/algorithm/parts/port_lists.h"
+#include "planner/algorithm/parts/straggler.h"
 #include "planner/bounds.h"
 
 namespace r2ccl {

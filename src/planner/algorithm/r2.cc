@@ -13,9 +13,9 @@
 #include <cmath>
 
 #include "planner/algorithm/algorithm.h"
-#include "planner/algorithm/levels.h"
-#include "planner/algorithm/ring.h"
-#include "planner/algorithm/steps.h"
+#include "planner/algorithm/parts/levels.h"
+#include "planner/algorithm/parts/steps.h"
+#include "planner/algorithm/rings/ring.h"
 
 namespace r2ccl {
 namespace {

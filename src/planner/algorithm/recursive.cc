@@ -11,9 +11,9 @@
 #include <limits>
 
 #include "planner/algorithm/algorithm.h"
-#include "planner/algorithm/levels.h"
-#include "planner/algorithm/ring.h"
-#include "planner/algorithm/steps.h"
+#include "planner/algorithm/parts/levels.h"
+#include "planner/algorithm/parts/steps.h"
+#include "planner/algorithm/rings/ring.h"
 #include "planner/rerank.h"
 
 namespace r2ccl {

@@ -9,8 +9,8 @@
 #include <bit>
 
 #include "planner/algorithm/algorithm.h"
-#include "planner/algorithm/network.h"
-#include "planner/algorithm/steps.h"
+#include "planner/algorithm/parts/pair_network.h"
+#include "planner/algorithm/parts/steps.h"
 
 namespace r2ccl {
 namespace {

@@ -5,8 +5,8 @@
 #include <algorithm>
 
 #include "planner/algorithm/algorithm.h"
-#include "planner/algorithm/relays.h"
-#include "planner/algorithm/steps.h"
+#include "planner/algorithm/parts/relays.h"
+#include "planner/algorithm/parts/steps.h"
 
 namespace r2ccl {
 namespace {

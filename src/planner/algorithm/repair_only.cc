@@ -6,7 +6,7 @@
 #include <algorithm>
 
 #include "planner/algorithm/algorithm.h"
-#include "planner/algorithm/ring.h"
+#include "planner/algorithm/rings/ring.h"
 
 namespace r2ccl {
 namespace {

@@ -17,8 +17,8 @@
 #include <memory>
 
 #include "planner/algorithm/algorithm.h"
-#include "planner/algorithm/intra.h"
-#include "planner/algorithm/steps.h"
+#include "planner/algorithm/parts/intra.h"
+#include "planner/algorithm/parts/steps.h"
 #include "planner/owners.h"
 #include "planner/pipeline.h"
 

@@ -7,7 +7,7 @@
 #include <algorithm>
 
 #include "planner/algorithm/algorithm.h"
-#include "planner/algorithm/steps.h"
+#include "planner/algorithm/parts/steps.h"
 #include "planner/pack.h"
 
 namespace r2ccl {

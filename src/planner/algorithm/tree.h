@@ -5,7 +5,7 @@
 #include <cstdint>
 #include <vector>
 
-#include "planner/algorithm/network.h"
+#include "planner/algorithm/parts/pair_network.h"
 #include "planner/pipeline.h"
 #include "planner/plan.h"
 

@@ -14,8 +14,8 @@
 #include <tuple>
 
 #include "planner/algorithm/algorithm.h"
-#include "planner/algorithm/kary_trees.h"
-#include "planner/algorithm/steps.h"
+#include "planner/algorithm/parts/kary_trees.h"
+#include "planner/algorithm/parts/steps.h"
 #include "planner/ownership.h"
 #include "planner/pipeline.h"
 #include "planner/rails.h"

@@ -5,7 +5,7 @@
 #include <algorithm>
 
 #include "planner/algorithm/algorithm.h"
-#include "planner/algorithm/two_hops.h"
+#include "planner/algorithm/parts/two_hops.h"
 #include "planner/owners.h"
 #include "planner/pipeline.h"
 

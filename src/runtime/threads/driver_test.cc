@@ -8,8 +8,8 @@
 
 #include <gtest/gtest.h>
 
-#include "control/test_net.h"
 #include "env/real/real.h"
+#include "testing/control_net.h"
 
 namespace r2ccl {
 namespace {

@@ -1,9 +1,9 @@
 #include <gtest/gtest.h>
 
-#include "sim/cluster/ports.h"
+#include "sim/cluster/ports/ports.h"
 #include "sim/cluster/routes.h"
-#include "sim/cluster/test_schedules.h"
 #include "sim/cluster/timing.h"
+#include "testing/test_schedules.h"
 
 namespace r2ccl::sim {
 namespace {

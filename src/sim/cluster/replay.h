@@ -21,8 +21,8 @@
 #include "sim/cluster/calendar.h"
 #include "sim/cluster/connections.h"
 #include "sim/cluster/flat_lanes.h"
+#include "sim/cluster/long_pipeline.h"
 #include "sim/cluster/message.h"
-#include "sim/cluster/pipeline.h"
 #include "sim/cluster/replay_state.h"
 #include "topology/cluster.h"
 

@@ -7,10 +7,10 @@
 #include <optional>
 
 #include "base/assert.h"
-#include "sim/cluster/fair.h"
-#include "sim/cluster/multi_port.h"
-#include "sim/cluster/one_port.h"
-#include "sim/cluster/pipeline.h"
+#include "sim/cluster/long_pipeline.h"
+#include "sim/cluster/ports/fair.h"
+#include "sim/cluster/ports/multi_port.h"
+#include "sim/cluster/ports/one_port.h"
 #include "sim/cluster/replay.h"
 
 namespace r2ccl::sim {

@@ -7,7 +7,7 @@
 #include <tuple>
 
 #include "planner/bounds.h"
-#include "sim/cluster/test_schedules.h"
+#include "testing/test_schedules.h"
 
 namespace r2ccl::sim {
 namespace {

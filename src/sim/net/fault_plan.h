@@ -6,7 +6,7 @@
 #include <string>
 #include <vector>
 
-#include "sim/net/network.h"
+#include "sim/net/wires/sim_network.h"
 #include "telemetry/telemetry.h"
 
 namespace r2ccl::sim {

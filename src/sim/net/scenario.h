@@ -8,9 +8,9 @@
 #include <vector>
 
 #include "session/session.h"
-#include "sim/net/collective_plan.h"
+#include "sim/net/collectives/collective_plan.h"
 #include "sim/net/fault_plan.h"
-#include "sim/net/network.h"
+#include "sim/net/wires/sim_network.h"
 
 namespace r2ccl::sim {
 

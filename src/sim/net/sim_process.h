@@ -5,10 +5,10 @@
 #include <vector>
 
 #include "runtime/engine.h"
-#include "sim/net/comm_member.h"
+#include "sim/net/collectives/comm_member.h"
 #include "sim/net/fault_plan.h"
 #include "sim/net/referee.h"
-#include "sim/net/sim_dialer.h"
+#include "sim/net/wires/sim_dialer.h"
 #include "sim/net/workload.h"
 #include "transport/stream/stream_provider.h"
 

@@ -6,9 +6,9 @@
 
 #include <optional>
 
-#include "sim/net/connection.h"
 #include "sim/net/replay_ledger.h"
 #include "sim/net/scenario.h"
+#include "sim/net/wires/sim_connection.h"
 
 namespace r2ccl::sim {
 namespace {

@@ -4,7 +4,7 @@
 
 #include <random>
 
-#include "transport/fault/fake_provider.h"
+#include "testing/fake_provider.h"
 
 namespace r2ccl {
 namespace {

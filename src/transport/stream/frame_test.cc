@@ -4,7 +4,7 @@
 
 #include <array>
 
-#include "transport/stream/link_testing.h"
+#include "testing/link_testing.h"
 
 namespace r2ccl {
 namespace {

@@ -5,7 +5,7 @@
 #include <string>
 
 #include "env/seeded_random.h"
-#include "transport/stream/link_testing.h"
+#include "testing/link_testing.h"
 
 namespace r2ccl {
 namespace {

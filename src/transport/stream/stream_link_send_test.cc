@@ -5,8 +5,8 @@
 #include <algorithm>
 #include <string>
 
-#include "transport/stream/link_testing.h"
-#include "transport/stream/memory_stream.h"
+#include "testing/link_testing.h"
+#include "testing/memory_stream.h"
 #include "transport/stream/stream_link.h"
 
 namespace r2ccl {

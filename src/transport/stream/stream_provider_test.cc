@@ -6,10 +6,10 @@
 #include <vector>
 
 #include "env/seeded_random.h"
+#include "testing/link_testing.h"
+#include "testing/memory_stream.h"
 #include "transport/stream/frame.h"
 #include "transport/stream/handshake.h"
-#include "transport/stream/link_testing.h"
-#include "transport/stream/memory_stream.h"
 
 namespace r2ccl {
 namespace {

@@ -5,7 +5,7 @@
 #include <functional>
 
 #include "env/seeded_random.h"
-#include "transport/fault/fake_provider.h"
+#include "testing/fake_provider.h"
 #include "transport/fault/fault_provider.h"
 #include "transport/stream/stream_provider.h"
 #include "transport/tcp/tcp_dialer.h"

@@ -7,8 +7,8 @@
 #include <filesystem>
 #include <thread>
 
+#include "testing/tcp_test_bench.h"
 #include "transport/tcp/socket.h"
-#include "transport/tcp/tcp_test_bench.h"
 
 namespace r2ccl {
 namespace {

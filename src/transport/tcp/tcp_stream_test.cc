@@ -2,7 +2,7 @@
 
 #include <gtest/gtest.h>
 
-#include "transport/tcp/tcp_test_bench.h"
+#include "testing/tcp_test_bench.h"
 
 namespace r2ccl {
 namespace {

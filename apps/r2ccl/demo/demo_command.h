@@ -1,0 +1,10 @@
+#pragma once
+// Message streams between processes that survive injected faults: `r2ccl demo`.
+
+#include "apps/r2ccl/common/command.h"
+
+namespace r2ccl::tools {
+
+void add_demo(Command& app, const Context& context);
+
+}  // namespace r2ccl::tools

@@ -1,0 +1,10 @@
+#pragma once
+// An emulated cluster with real interfaces on this machine: `r2ccl lab`.
+
+#include "apps/r2ccl/common/command.h"
+
+namespace r2ccl::tools {
+
+void add_lab(Command& app, const Context& context);
+
+}  // namespace r2ccl::tools

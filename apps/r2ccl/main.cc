@@ -1,0 +1,15 @@
+// The `r2ccl` command.
+
+#include <string>
+#include <vector>
+
+#include "apps/r2ccl/common/command.h"
+#include "env/settings.h"
+
+extern char** environ;
+
+int main(int argc, char** argv) {
+  r2ccl::tools::StandardConsole console;
+  const r2ccl::tools::Context context{console, r2ccl::environment_of(environ)};
+  return r2ccl::tools::run_command_line(std::vector<std::string>(argv + 1, argv + argc), context);
+}

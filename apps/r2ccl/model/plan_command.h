@@ -1,0 +1,10 @@
+#pragma once
+// What the planner would do: `r2ccl plan`.
+
+#include "apps/r2ccl/common/command.h"
+
+namespace r2ccl::tools {
+
+void add_plan(Command& app, const Context& context);
+
+}  // namespace r2ccl::tools

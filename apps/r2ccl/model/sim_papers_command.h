@@ -1,0 +1,10 @@
+#pragma once
+// Our figures beside the papers': `r2ccl sim papers`.
+
+#include "apps/r2ccl/common/command.h"
+
+namespace r2ccl::tools {
+
+void add_sim_papers(Command& sim, const Context& context);
+
+}  // namespace r2ccl::tools

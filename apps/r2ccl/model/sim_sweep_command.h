@@ -1,0 +1,17 @@
+#pragma once
+// auto against the bound over random failures: `r2ccl sim sweep`. And samples as JSON.
+
+#include <vector>
+
+#include "apps/r2ccl/common/command.h"
+#include "apps/r2ccl/common/json.h"
+#include "sim/study/sweep.h"
+
+namespace r2ccl::tools {
+
+void add_sim_sweep(Command& sim, const Context& context);
+
+Json samples_json(const std::vector<sim::Sample>& samples);
+Json summary_json(const sim::Summary& summary);
+
+}  // namespace r2ccl::tools

@@ -1,0 +1,10 @@
+#pragma once
+// Measures and checks collectives: `r2ccl perf`.
+
+#include "apps/r2ccl/common/command.h"
+
+namespace r2ccl::tools {
+
+void add_perf(Command& app, const Context& context);
+
+}  // namespace r2ccl::tools

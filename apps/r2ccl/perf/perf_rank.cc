@@ -1,0 +1,218 @@
+#include "apps/r2ccl/perf/perf_rank.h"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <cstring>
+#include <fstream>
+#include <nlohmann/json.hpp>
+
+#include "apps/r2ccl/common/json.h"
+#include "apps/r2ccl/common/rank_job.h"
+#include "apps/r2ccl/perf/perf_faults.h"
+#include "apps/r2ccl/perf/perf_report.h"
+#include "process/seed_loss.h"
+
+namespace r2ccl::tools {
+namespace {
+
+class PerfRank final {
+ public:
+  PerfRank(const PerfOptions& options, Comm& comm, Console& console)
+      : options_(options), comm_(comm), side_(comm), calls_(comm), console_(console) {}
+
+  // Every row, in the order that all ranks share.
+  void run(const PerfWork& work) {
+    print(perf_header());
+    for (const DataType type : work.types) {
+      for (const ReduceName op : work.ops) {
+        PerfData data(type, op, comm_.size());
+        for (const std::uint32_t root : work.roots) {
+          for (const std::uint64_t bytes : work.sizes) measure(*work.collective, data, {type, op, root, bytes});
+        }
+      }
+    }
+    print(perf_summary(rows_));
+  }
+
+  const std::vector<PerfRow>& rows() const { return rows_; }
+  std::uint64_t wrong() const {
+    std::uint64_t all = 0;
+    for (const PerfRow& row : rows_) all += row.wrong.value_or(0);
+    return all;
+  }
+
+  void print(const std::string& text) {
+    const bool to_stdout = options_.json && options_.json->empty();
+    if (comm_.rank() == 0 && !to_stdout) console_.out(text);
+  }
+  Side& side() { return side_; }
+
+ private:
+  struct Shape {
+    DataType type;
+    ReduceName op;
+    std::uint32_t root;
+    std::uint64_t bytes;
+  };
+
+  void measure(const PerfCollective& collective, PerfData& data, const Shape& shape) {
+    PerfCase one{.collective = &collective,
+                 .count = count_for(collective, shape.bytes, size_of(shape.type), comm_.size()),
+                 .type = shape.type,
+                 .op = {shape.op},
+                 .root = shape.root,
+                 .rank = comm_.rank(),
+                 .ranks = comm_.size()};
+    if (shape.op == ReduceName::kPreMulSum) one.op.scalar = premul_scalar(shape.type, one.ranks, one.rank);
+    const PerfRow first = row_of(one, data);
+    rows_.push_back(first);
+    std::optional<PerfRow> second;
+    if (collective.in_place) {
+      one.in_place = true;
+      second = row_of(one, data);
+      rows_.push_back(*second);
+    }
+    print(perf_line(first, second));
+  }
+
+  PerfRow row_of(const PerfCase& one, PerfData& data) {
+    PerfRow row;
+    row.one = one;
+    row.bytes = bytes_of(*one.collective, one.count, size_of(one.type), one.ranks);
+    calls_.prepare(one);
+    std::vector<double> times;
+    std::uint64_t wrong = 0;
+    for (std::uint64_t i = 0; i < options_.warmups + options_.iterations; ++i) {
+      const double time = iterate(one, data, row);
+      if (i >= options_.warmups) times.push_back(time);
+      if (options_.check != 0) wrong += calls_.wrong(one, data);
+    }
+    row.time = spread_of(side_.mean(std::move(times)));
+    if (options_.check != 0) row.wrong = side_.sum(wrong);
+    return row;
+  }
+
+  // Microseconds.
+  double iterate(const PerfCase& one, PerfData& data, PerfRow& row) {
+    if (options_.check != 0) calls_.fill(one, data);
+    const Duration took = calls_.run(one, [&] {
+      if (row.begun_ms == 0) row.begun_ms = to_ms(steady_now() - start_);
+    });
+    const PlanInUse plan = comm_.plan_in_use();
+    row.algorithm = one.collective->kind == CallKind::kSend ? "send_recv" : plan.algorithm;
+    row.health_version = plan.health_version;
+    return to_ms(took) * 1e3;
+  }
+
+  const PerfOptions& options_;
+  Comm& comm_;
+  Side side_;
+  CheckedCalls calls_;
+  Console& console_;
+  const Instant start_ = steady_now();
+  std::vector<PerfRow> rows_;
+};
+
+// Listens while it lives.
+class Watching final {
+ public:
+  explicit Watching(Comm& comm) : comm_(comm) {
+    comm_.inspect([&](const Engine& engine, Telemetry& telemetry) {
+      watch_ = std::make_unique<FaultWatch>(engine.self(), engine.roster(), steady_now());
+      telemetry.set_listener(watch_.get());
+    });
+  }
+  ~Watching() {
+    comm_.inspect([](const Engine&, Telemetry& telemetry) { telemetry.set_listener(nullptr); });
+  }
+  Watching(const Watching&) = delete;
+  Watching& operator=(const Watching&) = delete;
+
+  FactsByNic facts() {
+    FactsByNic facts;
+    comm_.inspect([&](const Engine& engine, Telemetry&) { facts = watch_->facts(engine.verdicts()); });
+    return facts;
+  }
+
+ private:
+  Comm& comm_;
+  std::unique_ptr<FaultWatch> watch_;
+};
+
+// What is broken on purpose, by the library itself.
+std::vector<FaultSpec> injected_faults(const Settings& settings, Comm& comm) {
+  std::vector<FaultSpec> specs;
+  if (!settings.fault.empty()) return parse_faults(settings.fault).value_or(specs);
+  if (settings.seed_loss == SeedLoss::kNone) return specs;
+  comm.inspect([&](const Engine& engine, Telemetry&) {
+    if (const auto fault = plan_loss(settings, engine.roster()).fault) specs.push_back(*fault);
+  });
+  return specs;
+}
+
+std::vector<FaultRow> all_faults(Side& side, const FactsByNic& mine, const std::vector<FaultSpec>& injected) {
+  FactsByNic all;
+  for (const std::string& text : side.gather(facts_text(mine))) {
+    for (const auto& [nic, facts] : facts_from(text)) all[nic].merge(facts);
+  }
+  return fault_rows(all, injected);
+}
+
+Status write_json(const PerfOptions& options, const std::vector<PerfRow>& rows, const std::vector<FaultRow>& faults,
+                  Console& console) {
+  Json object{{"rows", Json::array()}, {"faults", Json::array()}};
+  for (const PerfRow& row : rows) object["rows"].push_back(to_json(row));
+  for (const FaultRow& fault : faults) object["faults"].push_back(to_json(fault));
+  const std::string text = json_text(object) + "\n";
+  if (options.json->empty()) {
+    console.out(text);
+    return {};
+  }
+  std::ofstream file(*options.json);
+  file << text << std::flush;
+  return file ? Status{} : fail(Fault::kBusy, fmt::format("'{}' can not be written", *options.json));
+}
+
+CommConfig config_of(const PerfOptions& options, const Settings& settings) {
+  CommConfig config;
+  config.mode = settings.mode;
+  config.algorithm = options.algorithm.empty() ? settings.algorithm : options.algorithm;
+  config.fabric = settings.fabric == "rails" ? Fabric::kRails : Fabric::kRouted;
+  return config;
+}
+
+Result<int> measure_all(const PerfOptions& options, const PerfWork& work, Comm& comm, const Settings& settings,
+                        Console& console) {
+  PerfRank rank(options, comm, console);
+  rank.side().barrier();
+  Watching watching(comm);
+  rank.run(work);
+  const std::vector<FaultRow> faults = all_faults(rank.side(), watching.facts(), injected_faults(settings, comm));
+  for (const FaultRow& fault : faults) rank.print(fault_line(fault));
+  if (options.json && comm.rank() == 0) {
+    if (const Status written = write_json(options, rank.rows(), faults, console); !written)
+      return std::unexpected(written.error());
+  }
+  return rank.wrong() == 0 ? kExitOk : kExitFailed;
+}
+
+}  // namespace
+
+Result<int> run_perf_rank(const PerfOptions& options, const Launched& launch, const Settings& settings,
+                          Console& console) {
+  const auto work = work_of(options, launch.size);
+  if (!work) return std::unexpected(work.error());
+  const auto job = join_job(launch, settings, config_of(options, settings));
+  if (!job) return std::unexpected(job.error());
+  Comm& comm = *job->comm;
+  try {
+    const Result<int> status = measure_all(options, *work, comm, settings, console);
+    if (const Status ended = comm.finalize(); !ended) return std::unexpected(ended.error());
+    return status;
+  } catch (const Failed& failed) {
+    return fail(Fault::kPeerDown, failed.what());
+  }
+}
+
+}  // namespace r2ccl::tools

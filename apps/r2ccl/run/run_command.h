@@ -1,0 +1,10 @@
+#pragma once
+// Starts a program as the ranks of a job on this machine: `r2ccl run`.
+
+#include "apps/r2ccl/common/command.h"
+
+namespace r2ccl::tools {
+
+void add_run(Command& app, const Context& context);
+
+}  // namespace r2ccl::tools

@@ -1,0 +1,10 @@
+#pragma once
+// Random collectives under random faults, every element checked: `r2ccl soak`.
+
+#include "apps/r2ccl/common/command.h"
+
+namespace r2ccl::tools {
+
+void add_soak(Command& app, const Context& context);
+
+}  // namespace r2ccl::tools

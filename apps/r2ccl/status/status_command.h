@@ -1,0 +1,10 @@
+#pragma once
+// How the running processes of this machine get on: `r2ccl status`.
+
+#include "apps/r2ccl/common/command.h"
+
+namespace r2ccl::tools {
+
+void add_status(Command& app, const Context& context);
+
+}  // namespace r2ccl::tools

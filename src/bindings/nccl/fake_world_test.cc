@@ -1,0 +1,257 @@
+// A World of ranks in one process without a network, so that the C interface can be tested alone. It stands in for comm/world.cc: the linker
+// takes these definitions and leaves that one out.
+//
+// A collective is done when the last rank has submitted its own; a receive when its message was sent. Sums of float only.
+
+#include "process/world.h"
+
+#include <condition_variable>
+#include <cstring>
+#include <deque>
+#include <map>
+#include <mutex>
+
+#include "bindings/nccl/fake_world.h"
+#include "control/unique_id.h"
+
+namespace r2ccl {
+namespace {
+
+struct Posted {
+  Call call;
+  std::shared_ptr<int> left;  // calls of its submit() that are not done
+};
+struct Rank {
+  bool here = false;
+  bool finishing = false;
+  std::deque<Posted> collectives;
+};
+struct Job {
+  explicit Job(std::uint32_t size) : ranks(size) {}
+  std::vector<Rank> ranks;
+  std::map<std::pair<std::uint32_t, std::uint32_t>, std::deque<Posted>> sends;  // from, to
+  std::map<std::pair<std::uint32_t, std::uint32_t>, std::deque<Posted>> receives;
+  std::map<std::vector<std::uint32_t>, UniqueId> invited;  // by who stays, also when broken
+  std::string broken;
+  bool all_here() const {
+    return std::all_of(ranks.begin(), ranks.end(), [](const Rank& rank) { return rank.here; });
+  }
+};
+
+std::mutex mutex;
+std::condition_variable changed;
+std::map<std::array<std::byte, 32>, std::shared_ptr<Job>> jobs;
+std::map<const void*, std::shared_ptr<int>> open_tickets;
+std::vector<std::string> log_of_calls;
+std::uint8_t next_id = 1;
+std::string nic_state = "up";
+
+std::byte* at(const void* start, std::uint64_t bytes) {
+  return const_cast<std::byte*>(static_cast<const std::byte*>(start)) + bytes;
+}
+
+void all_reduce(Job& job) {
+  const Call& call = job.ranks[0].collectives.front().call;
+  std::vector<float> sum(call.count);
+  for (const Rank& rank : job.ranks) {
+    const Call& its = rank.collectives.front().call;
+    float scalar = 1;
+    if (its.op.name == ReduceName::kPreMulSum) std::memcpy(&scalar, &its.op.scalar, sizeof(scalar));
+    for (std::size_t i = 0; i < sum.size(); ++i) sum[i] += scalar * static_cast<const float*>(its.input)[i];
+  }
+  for (const Rank& rank : job.ranks)
+    std::memcpy(rank.collectives.front().call.output, sum.data(), sum.size() * sizeof(float));
+}
+
+void all_gather(Job& job) {
+  for (std::size_t from = 0; from < job.ranks.size(); ++from) {
+    const Call& source = job.ranks[from].collectives.front().call;
+    const std::uint64_t bytes = source.count * size_of(source.type);
+    for (const Rank& to : job.ranks)
+      std::memmove(at(to.collectives.front().call.output, from * bytes), source.input, bytes);
+  }
+}
+
+bool run_collective(Job& job) {
+  for (const Rank& rank : job.ranks) {
+    if (rank.collectives.empty()) return false;
+  }
+  const Call& call = job.ranks[0].collectives.front().call;
+  call.kind == CallKind::kAllGather ? all_gather(job) : all_reduce(job);
+  log_of_calls.push_back(std::string(to_text(call.kind)) + " " + std::to_string(call.count));
+  for (Rank& rank : job.ranks) {
+    --*rank.collectives.front().left;
+    rank.collectives.pop_front();
+  }
+  return true;
+}
+
+void advance(Job& job) {
+  while (run_collective(job)) {
+  }
+  for (auto& [ends, sends] : job.sends) {
+    auto& receives = job.receives[ends];
+    while (!sends.empty() && !receives.empty()) {
+      const Call& send = sends.front().call;
+      std::memcpy(receives.front().call.output, send.input, send.count * size_of(send.type));
+      --*sends.front().left;
+      --*receives.front().left;
+      sends.pop_front();
+      receives.pop_front();
+    }
+  }
+  changed.notify_all();
+}
+
+}  // namespace
+
+namespace api {
+std::vector<std::string> take_fake_log() {
+  const std::lock_guard lock(mutex);
+  return std::exchange(log_of_calls, {});
+}
+void set_fake_nic_state(const std::string& state) {
+  const std::lock_guard lock(mutex);
+  nic_state = state;
+}
+}  // namespace api
+
+struct Comm::Impl {
+  std::shared_ptr<Job> job;
+  std::uint32_t rank;
+  std::vector<std::uint32_t> stay = {};  // of the latest invitation
+};
+struct World::Impl {
+  Settings settings;
+};
+
+Comm::Comm(std::unique_ptr<Impl> impl) : impl_(std::move(impl)) {}
+Comm::~Comm() = default;
+std::uint32_t Comm::rank() const {
+  return impl_->rank;
+}
+std::uint32_t Comm::size() const {
+  return static_cast<std::uint32_t>(impl_->job->ranks.size());
+}
+CommState Comm::state() {
+  const std::lock_guard lock(mutex);
+  if (!impl_->job->broken.empty()) return CommState::kFailed;
+  return impl_->job->all_here() ? CommState::kReady : CommState::kJoining;
+}
+Error Comm::error() {
+  const std::lock_guard lock(mutex);
+  return {Fault::kAborted, impl_->job->broken};
+}
+Status Comm::wait_joined() {
+  std::unique_lock lock(mutex);
+  changed.wait(lock, [&] { return impl_->job->all_here() || !impl_->job->broken.empty(); });
+  if (!impl_->job->broken.empty()) return fail(Fault::kAborted, impl_->job->broken);
+  return {};
+}
+Result<TicketPtr> Comm::submit(std::vector<Call> calls) {
+  const std::lock_guard lock(mutex);
+  Job& job = *impl_->job;
+  if (!job.broken.empty()) return fail(Fault::kAborted, job.broken);
+  auto ticket = std::make_shared<TicketPtr::element_type>();
+  const auto left = std::make_shared<int>(static_cast<int>(calls.size()));
+  open_tickets[ticket.get()] = left;
+  for (const Call& call : calls) {
+    const Posted posted{call, left};
+    if (call.kind == CallKind::kSend) {
+      job.sends[{impl_->rank, call.peer}].push_back(posted);
+    } else if (call.kind == CallKind::kRecv) {
+      job.receives[{call.peer, impl_->rank}].push_back(posted);
+    } else {
+      job.ranks[impl_->rank].collectives.push_back(posted);
+    }
+  }
+  advance(job);
+  return ticket;
+}
+bool Comm::done(const TicketPtr& ticket) {
+  const std::lock_guard lock(mutex);
+  return *open_tickets[ticket.get()] == 0;
+}
+Status Comm::wait(const TicketPtr& ticket) {
+  std::unique_lock lock(mutex);
+  const auto left = open_tickets[ticket.get()];
+  changed.wait(lock, [&] { return *left == 0 || !impl_->job->broken.empty(); });
+  open_tickets.erase(ticket.get());
+  if (*left != 0) return fail(Fault::kAborted, impl_->job->broken);
+  return {};
+}
+Status Comm::run(const Call& call) {
+  const auto ticket = submit({call});
+  return ticket ? wait(*ticket) : std::unexpected(ticket.error());
+}
+PlanInUse Comm::plan_in_use() {
+  return {"fake", 0, 0};
+}
+Status Comm::finalize() {
+  std::unique_lock lock(mutex);
+  Job& job = *impl_->job;
+  job.ranks[impl_->rank].finishing = true;
+  changed.notify_all();
+  changed.wait(lock, [&] {
+    return !job.broken.empty() ||
+           std::all_of(job.ranks.begin(), job.ranks.end(), [](const Rank& rank) { return rank.finishing; });
+  });
+  return {};
+}
+void Comm::abort(const std::string& why) {
+  const std::lock_guard lock(mutex);
+  impl_->job->broken = why;
+  changed.notify_all();
+}
+Result<double> Comm::estimate(const std::vector<Call>& calls) {
+  return static_cast<double>(calls.size()) * 1e-6;
+}
+Status Comm::invite(const std::vector<std::uint32_t>& stay, std::optional<UniqueId> id) {
+  const std::lock_guard lock(mutex);
+  impl_->stay = stay;
+  if (id) impl_->job->invited[stay] = *id;
+  changed.notify_all();
+  return {};
+}
+Result<UniqueId> Comm::invited() {
+  std::unique_lock lock(mutex);
+  auto& invited = impl_->job->invited;
+  changed.wait(lock, [&] { return invited.contains(impl_->stay); });
+  return invited[impl_->stay];
+}
+void Comm::end_invitation() {}
+void Comm::drain(NicId, bool on) {
+  const std::lock_guard lock(mutex);
+  nic_state = on ? "drained" : "up";
+}
+std::vector<NicView> Comm::nics() {
+  const std::lock_guard lock(mutex);
+  return {{NicId{0}, "eth0", nic_state, 1e9}};
+}
+
+World::World(const Settings& settings, std::optional<MeetingPlace>) : impl_(std::make_shared<Impl>(Impl{settings})) {}
+World::~World() = default;
+Result<UniqueId> World::make_id() {
+  const std::lock_guard lock(mutex);
+  UniqueId id;
+  id.secret[0] = std::byte{next_id++};
+  id.root = {Address::v4(127, 0, 0, 1, 1)};
+  return id;
+}
+Result<UniqueId> World::fixed_id(bool) {
+  return fail(Fault::kMisuse, "not in this fake");
+}
+Result<std::shared_ptr<Comm>> World::join(const UniqueId& id, std::uint32_t rank, std::uint32_t size,
+                                          const CommConfig&) {
+  const std::lock_guard lock(mutex);
+  auto& job = jobs[id.secret];
+  if (job == nullptr) job = std::make_shared<Job>(size);
+  job->ranks[rank].here = true;
+  changed.notify_all();
+  return std::shared_ptr<Comm>(new Comm(std::unique_ptr<Comm::Impl>(new Comm::Impl{job, rank})));
+}
+const Settings& World::settings() const {
+  return impl_->settings;
+}
+
+}  // namespace r2ccl

@@ -1,0 +1,100 @@
+#include "comm/agreement/plans.h"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <array>
+#include <bit>
+
+namespace r2ccl {
+namespace {
+
+struct ModeRow {
+  std::string_view text;
+  Mode mode;
+  std::string_view algorithm;  // of all_reduce
+};
+// The plan that moves the share of a lost NIC to one other: it says so by its rails alone.
+constexpr std::string_view kRepairOnly = "repair_only";
+constexpr auto kModes = std::to_array<ModeRow>({
+    {"off", Mode::kOff, "ring"},
+    {"repair", Mode::kRepair,
+     "ring"},  // as repair_only is on a healthy cluster, and several ranks a server are in it one by one
+    {"balance", Mode::kBalance, "balance"},
+    {"r2", Mode::kR2, "r2"},
+    {"optcc", Mode::kOptcc, "optcc"},
+    {"direct", Mode::kDirect, "weighted_direct"},
+    {"trees", Mode::kTrees, "trees"},
+    {"auto", Mode::kAuto, "auto"},
+});
+
+// Messages that stay in a processor's cache between their arrival and their sum; no more of them than this.
+constexpr std::uint64_t kCachedMessage = 512 << 10;
+constexpr std::uint64_t kMostSegments = 256;
+// Those of an exchange take no longer than this over all NICs of a server.
+constexpr double kMessageTime = 500e-6;
+constexpr std::uint64_t kMostExchangeSegments = 512;
+
+std::optional<std::uint32_t> segments_of(std::uint64_t bytes, std::uint64_t message, std::uint64_t most) {
+  const std::uint64_t segments = std::min(bytes / message, most);
+  if (segments <= 1) return std::nullopt;
+  return static_cast<std::uint32_t>(std::bit_ceil(segments));
+}
+
+Tuning tuning_for(const Request& request, const Cluster& cluster) {
+  const std::uint64_t piece = request.bytes / cluster.ranks();
+  const auto in_time = static_cast<std::uint64_t>(cluster.nic_rate * cluster.nics * kMessageTime);
+  const std::uint64_t finer = std::clamp(in_time, std::min(cluster.min_message, kCachedMessage), kCachedMessage);
+  return {.segments = segments_of(piece, kCachedMessage, kMostSegments),
+          .exchange_segments = segments_of(piece, finer, kMostExchangeSegments)};
+}
+
+}  // namespace
+
+Result<Mode> mode_of(const std::string& text) {
+  const auto row = std::ranges::find(kModes, text, &ModeRow::text);
+  if (row == kModes.end()) return fail(Fault::kMisuse, fmt::format("There is no mode '{}'.", text));
+  return row->mode;
+}
+
+bool replans(Mode mode) {
+  return mode != Mode::kOff && mode != Mode::kRepair;
+}
+
+void Plans::use(const Cluster& cluster, std::uint64_t version) {
+  cluster_ = cluster;
+  version_ = version;
+  kept_.clear();
+}
+
+Result<std::shared_ptr<const RankPlan>> Plans::plan_for(const Call& call) {
+  const Request request{
+      .collective = collective_of(call.kind), .bytes = vector_bytes(call, cluster_.ranks()), .root = call.peer};
+  const Key key{call.kind, request.bytes, call.peer};
+  const auto found = std::ranges::find(kept_, key, [](const auto& entry) { return entry.first; });
+  if (found != kept_.end()) return found->second;
+  Result<Plan> plan = make(request, cluster_);
+  if (!plan) plan = make(request, healthy_);
+  if (!plan) return std::unexpected(plan.error());
+  if (kept_.size() >= kKept) kept_.erase(kept_.begin());
+  RankPlan made{plan->frame, plan->lanes(rank_)};
+  const std::size_t width = size_of(call.type);
+  made.moved_bytes = moved_bytes(made, request.bytes / width, width);
+  made.predicted_s = plan->predicted_s;
+  made.keeps_rails = mode_ == Mode::kRepair || made.frame.algorithm == kRepairOnly;
+  return kept_.emplace_back(key, std::make_shared<const RankPlan>(std::move(made))).second;
+}
+
+// What can not do this call, or not on this cluster, gives way to auto: alike on every rank, because it is a pure function.
+Result<Plan> Plans::make(const Request& request, const Cluster& cluster) const {
+  std::string_view name = "auto";
+  if (request.collective == Collective::kAllReduce) {
+    name =
+        algorithm_.empty() ? std::ranges::find(kModes, mode_, &ModeRow::mode)->algorithm : std::string_view(algorithm_);
+  }
+  const Tuning tuning = tuning_for(request, cluster);
+  Result<Plan> plan = r2ccl::plan(name, request, cluster, tuning);
+  return plan || name == "auto" ? std::move(plan) : r2ccl::plan("auto", request, cluster, tuning);
+}
+
+}  // namespace r2ccl

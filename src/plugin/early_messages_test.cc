@@ -1,0 +1,62 @@
+// Goal: the n-th receive of a stream takes its n-th message, whoever takes it.
+
+#include "plugin/early_messages.h"
+
+#include <gtest/gtest.h>
+
+namespace r2ccl {
+namespace {
+
+constexpr StreamId kOne{1}, kOther{2};
+
+EarlyMessage message(StreamId stream, std::uint64_t number, std::size_t length = 10) {
+  return {.key = {GroupId{7}, stream}, .tag = number, .length = length, .memory = nullptr, .charge = 0};
+}
+std::uint64_t number_of(const std::optional<EarlyMessage>& taken) {
+  return taken ? taken->tag : 0;
+}
+
+TEST(Shelf, GivesTheMessagesOfAStreamInOrder) {
+  Shelf shelf;
+  shelf.put(message(kOne, 1));
+  shelf.put(message(kOther, 2));
+  shelf.put(message(kOne, 3));
+  EXPECT_EQ(number_of(shelf.take_now(kOther, 10)), 2u);
+  EXPECT_EQ(number_of(shelf.take_now(kOne, 10)), 1u);
+  EXPECT_EQ(number_of(shelf.take(kOne)), 3u);
+  EXPECT_FALSE(shelf.take_now(kOne, 10));
+}
+
+// A receive was asked for when the shelf was empty. The message that came since is its, not that of the receive behind it.
+TEST(Shelf, ReceivesOnTheirWayGoFirst) {
+  Shelf shelf;
+  ASSERT_FALSE(shelf.take_now(kOne, 10));
+  shelf.send_on();
+  shelf.put(message(kOne, 1));
+  shelf.put(message(kOne, 2));
+  EXPECT_FALSE(shelf.take_now(kOne, 10));
+  EXPECT_EQ(number_of(shelf.take(kOne)), 1u);
+  shelf.arrived();
+  EXPECT_EQ(number_of(shelf.take_now(kOne, 10)), 2u);
+}
+
+// Who has the engine reports the misuse.
+TEST(Shelf, AMessageThatDoesNotFitIsLeft) {
+  Shelf shelf;
+  shelf.put(message(kOne, 1, 11));
+  shelf.put(message(kOne, 2, 5));
+  EXPECT_FALSE(shelf.take_now(kOne, 10));
+  EXPECT_EQ(number_of(shelf.take(kOne)), 1u);
+}
+
+TEST(Shelf, IsEmptyOnceAllIsTaken) {
+  Shelf shelf;
+  shelf.put(message(kOne, 1));
+  shelf.put(message(kOther, 2));
+  EXPECT_EQ(shelf.take_all().size(), 2u);
+  EXPECT_FALSE(shelf.take(kOne));
+  EXPECT_TRUE(shelf.take_all().empty());
+}
+
+}  // namespace
+}  // namespace r2ccl

@@ -1,0 +1,79 @@
+#pragma once
+// What the ranks of all communicators of a run are compared by: right answers, and the map that each collective used.
+//
+//   one map per collective   every rank that begins collective n of a communicator uses the same version and the same plan
+//   maps are news            versions of a communicator never go back
+//   the map is right         asked for when every fault has healed (CollectivePlan::until_healed)
+
+#include <map>
+#include <optional>
+#include <set>
+#include <string>
+#include <tuple>
+#include <vector>
+
+#include "sim/net/collectives/collective_truth.h"
+#include "sim/net/referee.h"
+
+namespace r2ccl::sim {
+
+class CollectiveBoard final {
+ public:
+  CollectiveBoard(const Scenario& scenario, Network& network, Referee& referee);
+
+  // Made by the process of rank 0; how it gets to the others is not part of the run.
+  std::optional<UniqueId>& id(std::size_t communicator) { return ids_[communicator]; }
+
+  std::uint64_t name_of(std::size_t communicator, std::size_t batch, std::size_t call) const;
+  // Kept until every rank has asked for its output.
+  const Bytes& input(std::size_t communicator, std::size_t batch, std::size_t call, std::uint32_t rank);
+  Bytes take_output(std::size_t communicator, std::size_t batch, std::size_t call, std::uint32_t rank);
+  Bytes transfer(std::size_t communicator, std::size_t batch, std::size_t transfer) const;
+
+  void on_begun(std::size_t communicator, std::uint32_t rank, const PlanInUse& plan, const HealthMap& map);
+  // Empty: it says what is. `ids`: of processes.
+  std::string wrong_about(std::size_t communicator, const HealthMap& map, const std::vector<ProcessId>& ids);
+  // Who meets again after a failure, and where.
+  void on_failed(std::size_t communicator, std::uint32_t rank) { reunions_[communicator].failed.insert(rank); }
+  bool all_failed(std::size_t communicator, const std::vector<std::uint32_t>& ranks) const;
+  bool on_invited(std::size_t communicator, const UniqueId& id);  // false: the others heard of another one
+  std::size_t invited(std::size_t communicator) const { return reunions_[communicator].invited; }
+  std::size_t reunions() const;  // of more than one rank
+
+  void count_collective() { ++collectives_; }
+  std::size_t collectives() const { return collectives_; }
+  std::size_t maps() const;  // that collectives used, beyond the first of each communicator
+
+ private:
+  struct Known {
+    CallTruth truth;
+    std::uint32_t open;  // ranks that have not taken their output
+  };
+  struct Used {
+    std::string algorithm;
+    HealthMap map;
+    std::uint32_t rank;
+  };
+  struct Reunion {
+    std::set<std::uint32_t> failed;
+    std::size_t invited = 0;
+    std::optional<UniqueId> id;
+  };
+  using Key = std::tuple<std::size_t, std::size_t, std::size_t>;
+
+  Known& known(const Key& key);
+  bool rail_hurt(std::uint8_t nic);
+  bool was_in_use(std::size_t communicator, std::size_t first_rank, std::size_t ranks, NicId nic,
+                  const std::vector<ProcessId>& ids) const;
+
+  const Scenario& scenario_;
+  Network& network_;
+  Referee& referee_;
+  std::vector<std::optional<UniqueId>> ids_;
+  std::vector<Reunion> reunions_;  // by communicator
+  std::map<Key, Known> known_;
+  std::map<std::pair<std::size_t, std::uint64_t>, Used> used_;  // by communicator and operation
+  std::size_t collectives_ = 0;
+};
+
+}  // namespace r2ccl::sim

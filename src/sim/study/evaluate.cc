@@ -1,0 +1,89 @@
+#include "sim/study/evaluate.h"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <utility>
+
+namespace r2ccl::sim {
+namespace {
+
+constexpr std::size_t kProofsMax = 16;  // a shape of 1,024 ranks is a few megabytes
+// Lanes with more steps are not kept for the next timing: they would be hundreds of megabytes, and flattening them is a small part of
+// their time.
+constexpr std::size_t kKeptSteps = std::size_t{1} << 18;
+
+// What a proof depends on, besides the lanes. all_to_all compares the sizes of pieces, so it keeps them.
+Frame shape_of(const Frame& frame) {
+  Frame shape = frame;
+  shape.shares = {};
+  shape.algorithm.clear();
+  if (shape.collective != Collective::kAllToAll) {
+    for (std::size_t i = 0; i < shape.layout.bounds.size(); ++i) shape.layout.bounds[i] = i;
+  }
+  return shape;
+}
+
+class Stopwatch final {
+ public:
+  explicit Stopwatch(WallClock clock) : clock_(clock), last_(clock ? clock() : 0) {}
+  double lap() {
+    const double now = clock_ ? clock_() : 0;
+    return now - std::exchange(last_, now);
+  }
+
+ private:
+  WallClock clock_;
+  double last_;
+};
+
+}  // namespace
+
+Result<Proofs::Proven*> Proofs::check(const Schedule& schedule) {
+  Frame frame = shape_of(schedule.frame);
+  const auto known = std::find_if(proven_.begin(), proven_.end(), [&](const Proven& p) {
+    return p.shape.frame == frame && p.shape.lanes == schedule.lanes;
+  });
+  if (known != proven_.end()) return &*known;
+  const Result<CheckReport> report = r2ccl::check(schedule);
+  if (!report) return std::unexpected(report.error());
+  if (proven_.size() == kProofsMax) proven_.erase(proven_.begin());
+  return &proven_.emplace_back(Schedule{std::move(frame), schedule.lanes}, *report);
+}
+
+Result<Evaluation> evaluate(const Schedule& schedule, std::uint64_t bytes, const Cluster& cluster, Proofs& proofs,
+                            const EvaluateOptions& options) {
+  Evaluation evaluation;
+  evaluation.name = schedule.frame.algorithm;
+  Stopwatch watch(options.clock);
+  const Result<Proofs::Proven*> proven = proofs.check(schedule);
+  if (!proven) {
+    return fail(Fault::kBug, fmt::format("the checker refuses {}: {}", schedule.frame.algorithm, proven.error().what));
+  }
+  evaluation.checked = (*proven)->report;
+  evaluation.check_wall_s = watch.lap();
+  Result<Timing> timing = time_schedule(schedule, cluster, bytes, options.timing, &(*proven)->flat);
+  if ((*proven)->flat.steps.size() > kKeptSteps) (*proven)->flat = {};
+  if (!timing) return std::unexpected(timing.error());
+  evaluation.timing = std::move(*timing);
+  evaluation.time_wall_s = watch.lap();
+  if (options.scratch) evaluation.scratch_bytes = scratch_bytes(schedule, bytes);
+  return evaluation;
+}
+
+Result<Evaluation> evaluate(std::string_view algorithm, const Request& request, const Cluster& cluster, Proofs& proofs,
+                            const EvaluateOptions& options) {
+  Stopwatch watch(options.clock);
+  const Result<Plan> planned = plan(algorithm, request, cluster, options.tuning);
+  if (!planned) return std::unexpected(planned.error());
+  const Schedule schedule = planned->schedule();
+  const double plan_wall_s = watch.lap();
+  Result<Evaluation> evaluation = evaluate(schedule, request.bytes, cluster, proofs, options);
+  if (evaluation) {
+    evaluation->plan_wall_s = plan_wall_s;
+    evaluation->predicted_s = planned->predicted_s;
+  }
+  return evaluation;
+}
+
+}  // namespace r2ccl::sim
