@@ -9,7 +9,7 @@
 extern char** environ;
 
 int main(int argc, char** argv) {
-  r2ccl::tools::StandardConsole console;
-  const r2ccl::tools::Context context{console, r2ccl::environment_of(environ)};
-  return r2ccl::tools::run_command_line(std::vector<std::string>(argv + 1, argv + argc), context);
+  r2ccl::apps::StandardConsole console;
+  const r2ccl::apps::Context context{console, r2ccl::environment_of(environ)};
+  return r2ccl::apps::run_command_line(std::vector<std::string>(argv + 1, argv + argc), context);
 }

@@ -19,7 +19,7 @@
 #include "schedule/text/text.h"
 #include "testing/test_console.h"
 
-namespace r2ccl::tools {
+namespace r2ccl::apps {
 namespace {
 
 using testing::ContainsRegex;
@@ -338,4 +338,4 @@ TEST(BareCopy, MovesEveryMessageThroughTheRing) {
 }
 
 }  // namespace
-}  // namespace r2ccl::tools
+}  // namespace r2ccl::apps

@@ -5,31 +5,31 @@
 
 namespace r2ccl {
 
-Bytes encode(const Word& word) {
+Bytes encode(const CallNotice& notice) {
   Bytes bytes;
   Writer out(bytes);
-  out.put(static_cast<std::uint8_t>(word.kind));
-  out.put(word.number);
-  out.put(word.signature);
-  out.put_sized(std::as_bytes(std::span(word.text).first(std::min(word.text.size(), kWordTextMax))));
+  out.put(static_cast<std::uint8_t>(notice.kind));
+  out.put(notice.number);
+  out.put(notice.signature);
+  out.put_sized(std::as_bytes(std::span(notice.text).first(std::min(notice.text.size(), kCallNoticeTextMax))));
   return bytes;
 }
 
-std::optional<Word> parse_word(ByteView bytes) {
+std::optional<CallNotice> parse_call_notice(ByteView bytes) {
   Reader in(bytes);
-  Word word;
+  CallNotice notice;
   const auto kind = in.get<std::uint8_t>();
-  word.kind = static_cast<Word::Kind>(kind);
-  word.number = in.get<std::uint64_t>();
-  word.signature = in.get<std::uint64_t>();
+  notice.kind = static_cast<CallNotice::Kind>(kind);
+  notice.number = in.get<std::uint64_t>();
+  notice.signature = in.get<std::uint64_t>();
   for (const std::byte one : in.take_sized()) {
     const char c = static_cast<char>(one);
-    word.text += c >= ' ' && c <= '~' ? c : '?';
+    notice.text += c >= ' ' && c <= '~' ? c : '?';
   }
-  const bool known =
-      kind == static_cast<std::uint8_t>(Word::Kind::kFailed) || kind == static_cast<std::uint8_t>(Word::Kind::kAsk);
-  if (!in.done() || !known || word.text.size() > kWordTextMax) return std::nullopt;
-  return word;
+  const bool known = kind == static_cast<std::uint8_t>(CallNotice::Kind::kFailed) ||
+                     kind == static_cast<std::uint8_t>(CallNotice::Kind::kAsk);
+  if (!in.done() || !known || notice.text.size() > kCallNoticeTextMax) return std::nullopt;
+  return notice;
 }
 
 }  // namespace r2ccl

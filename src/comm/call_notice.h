@@ -1,6 +1,6 @@
 #pragma once
 // What ends of a communicator say to each other besides data. Letters travel on a stream between rank 0 and each rank, in order,
-// exactly once. Words are best effort and may come twice (Engine::tell).
+// exactly once. Words are best effort and may come twice (Engine::notify).
 
 #include <cstdint>
 #include <optional>
@@ -22,15 +22,15 @@ enum class Letter : std::uint8_t {
 };
 
 // kFailed: the communicator ended there; `text` says why. kAsk: "I wait for you in collective `number`, which is `text` to me."
-struct Word {
+struct CallNotice {
   enum class Kind : std::uint8_t { kFailed = 1, kAsk = 2 } kind{};
   std::uint64_t number = 0;
   std::uint64_t signature = 0;
   std::string text;
 };
-inline constexpr std::size_t kWordTextMax = 1024;
+inline constexpr std::size_t kCallNoticeTextMax = 1024;
 
-Bytes encode(const Word& word);                  // text beyond its limit is cut
-std::optional<Word> parse_word(ByteView bytes);  // strict; text that is not printable comes out as '?'
+Bytes encode(const CallNotice& notice);                       // text beyond its limit is cut
+std::optional<CallNotice> parse_call_notice(ByteView bytes);  // strict; text that is not printable comes out as '?'
 
 }  // namespace r2ccl

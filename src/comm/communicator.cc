@@ -60,7 +60,7 @@ void Communicator::Impl::step_gathering() {
     log(LogLevel::kInfo, fmt::format("Rank {} uses no shared memory: {}", rank, gathering->why_not_shared()));
   Neighbours& neighbours = gathering->neighbours();
   board = neighbours.board();
-  if (neighbours.alley() != nullptr) mailbox.share(*neighbours.alley());
+  if (neighbours.peer_copy() != nullptr) mailbox.share(*neighbours.peer_copy());
   missing = size;
 }
 
@@ -170,7 +170,8 @@ void Communicator::Impl::give_up(Error why) {
   error = std::move(why);
   log(error.fault == Fault::kAborted ? LogLevel::kInfo : LogLevel::kError,
       fmt::format("Communicator of rank {} ends: {}", rank, error.what));
-  if (open) mailbox.tell_all(encode({Word::Kind::kFailed, static_cast<std::uint64_t>(error.fault), 0, error.what}));
+  if (open)
+    mailbox.notify_all(encode({CallNotice::Kind::kFailed, static_cast<std::uint64_t>(error.fault), 0, error.what}));
   end(CommState::kFailed);
   for (Batch& batch : std::exchange(queue, {})) {
     batch.ticket->result = std::unexpected(error);
@@ -243,11 +244,11 @@ Result<std::unique_ptr<Invitation>> Communicator::invite(const std::vector<std::
                                                          std::optional<UniqueId> id) {
   return impl_->invite(stay, std::move(id));
 }
-bool Communicator::may_hurry() const {
+bool Communicator::may_spin() const {
   return impl_->board != nullptr;
 }
-void Communicator::hurry(Instant now, const std::function<bool(int)>& relax) {
-  impl_->hurry(now, relax);
+void Communicator::spin(Instant now, const std::function<bool(int)>& relax) {
+  impl_->spin(now, relax);
 }
 std::uint32_t Communicator::ranks_here() const {
   const std::size_t beside = impl_->gathering ? impl_->gathering->neighbours().here().size() : 0;
@@ -256,8 +257,8 @@ std::uint32_t Communicator::ranks_here() const {
 void Communicator::on_completion(ProcessId peer, const Completion& completion) {
   impl_->on_completion(peer, completion);
 }
-void Communicator::on_word(ProcessId from, ByteView bytes) {
-  impl_->on_word(from, bytes);
+void Communicator::on_notice(ProcessId from, ByteView bytes) {
+  impl_->on_notice(from, bytes);
 }
 Turn Communicator::step(Instant now) {
   return impl_->step(now);

@@ -98,12 +98,12 @@ class Communicator final : public EngineTask {
   // For a caller that waits: goes on with what was submitted while only memory is waited for, without a turn of the engine. Between two
   // looks it calls `relax` with how many there were in a row, which says whether to go on. Returns when it can not go on like this, when
   // something is done, or when the engine should have its turn. Only where it may.
-  bool may_hurry() const;
-  void hurry(Instant now, const std::function<bool(int looks)>& relax);
+  bool may_spin() const;
+  void spin(Instant now, const std::function<bool(int looks)>& relax);
   std::uint32_t ranks_here() const;  // of this communicator on this server, once joined
 
   void on_completion(ProcessId peer, const Completion& completion) override;
-  void on_word(ProcessId from, ByteView bytes) override;
+  void on_notice(ProcessId from, ByteView bytes) override;
   Turn step(Instant now) override;
 
  private:

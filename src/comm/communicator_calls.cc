@@ -85,13 +85,13 @@ bool Communicator::Impl::begin(const Call& call) {
     }
     plan = std::move(*made);
   }
-  in_use = {plan ? plan->frame.algorithm : board ? "shared_memory" : "local", map.version, number};
+  in_use = {plan ? plan->header.algorithm : board ? "shared_memory" : "local", map.version, number};
   past.push_back({number, signature_of(call), call});
   if (past.size() > kRemembered) past.pop_front();
   running_tag = tag_of(number, map.version, past.back().signature);
   mailbox.begin(running_tag, plan && plan->keeps_rails);
   begin_counting(plan.get());
-  const Operation::Place place{rank, size, device, mailbox, pool, shelf, board};
+  const Operation::Place place{rank, size, device, mailbox, pool, cache, board};
   running.emplace(call, place, std::move(plan), running_tag);
   got_on();
   return true;
@@ -166,8 +166,8 @@ void Communicator::Impl::ask(Turn& turn) {
   if (now >= next_ask) {
     next_ask = now + kAskEvery;
     const auto waiting = running->waiting_for();
-    const Bytes word = encode({Word::Kind::kAsk, number, past.back().signature, past.back().text()});
-    for (const std::uint32_t other : waiting) mailbox.tell(other, word);
+    const Bytes notice = encode({CallNotice::Kind::kAsk, number, past.back().signature, past.back().text()});
+    for (const std::uint32_t other : waiting) mailbox.notify(other, notice);
     if (now >= progress + kSayAfter && !said && !waiting.empty()) {
       said = true;
       log(LogLevel::kWarn, fmt::format("Collective {} ({}) of rank {} waits for {}.", number, past.back().text(), rank,
@@ -182,7 +182,7 @@ void Communicator::Impl::peek(Turn& turn) {
   if (waits) turn.merge({false, now + std::clamp((now - progress) / 8, kPeekLeast, kPeekMost)});
 }
 
-void Communicator::Impl::hurry(Instant at, const std::function<bool(int)>& relax) {
+void Communicator::Impl::spin(Instant at, const std::function<bool(int)>& relax) {
   if (state != CommState::kReady) return;
   now = at;
   if (running && now >= progress + kHurryMost) return;

@@ -95,7 +95,7 @@ struct Communicator::Impl {
   void ask(Turn& turn);
   // Shared memory is looked at again soon.
   void peek(Turn& turn);
-  void hurry(Instant at, const std::function<bool(int)>& relax);
+  void spin(Instant at, const std::function<bool(int)>& relax);
 
   // communicator_news.cc
   void on_completion(ProcessId peer, const Completion& completion);
@@ -108,7 +108,7 @@ struct Communicator::Impl {
   void expect_reason(Error otherwise);
   // Its message belongs to another call than ours. It is asked, so that both calls can be named.
   void on_mismatch(std::uint32_t other);
-  void on_word(ProcessId from, ByteView bytes);
+  void on_notice(ProcessId from, ByteView bytes);
   void look(Turn& turn);
   void agree(Turn& turn);
 
@@ -124,7 +124,7 @@ struct Communicator::Impl {
   Mailbox mailbox;
   Plans plans;
   Pool pool;
-  Shelf shelf;
+  ExecutionCache cache;
 
   CommState state = CommState::kJoining;
   Error error{Fault::kBug, ""};

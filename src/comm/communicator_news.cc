@@ -71,24 +71,24 @@ void Communicator::Impl::expect_reason(Error otherwise) {
 }
 
 void Communicator::Impl::on_mismatch(std::uint32_t other) {
-  mailbox.tell(other, encode({Word::Kind::kAsk, number, past.back().signature, past.back().text()}));
+  mailbox.notify(other, encode({CallNotice::Kind::kAsk, number, past.back().signature, past.back().text()}));
   expect_reason({Fault::kMisuse, fmt::format("{} made another call as collective {} than this rank's {}.",
                                              mailbox.name_of(other), number, past.back().text())});
 }
 
-void Communicator::Impl::on_word(ProcessId from, ByteView bytes) {
-  const auto word = parse_word(bytes);
+void Communicator::Impl::on_notice(ProcessId from, ByteView bytes) {
+  const auto notice = parse_call_notice(bytes);
   const std::uint32_t other = mailbox.rank_of(from);
-  if (!word || other == UINT32_MAX || state == CommState::kFailed || state == CommState::kFinished) return;
-  if (word->kind == Word::Kind::kFailed) {
+  if (!notice || other == UINT32_MAX || state == CommState::kFailed || state == CommState::kFinished) return;
+  if (notice->kind == CallNotice::Kind::kFailed) {
     const auto fault =
-        word->number <= static_cast<std::uint64_t>(Fault::kBug) ? static_cast<Fault>(word->number) : Fault::kBug;
-    return give_up({fault, word->text});
+        notice->number <= static_cast<std::uint64_t>(Fault::kBug) ? static_cast<Fault>(notice->number) : Fault::kBug;
+    return give_up({fault, notice->text});
   }
-  const auto mine = std::ranges::find(past, word->number, &Past::number);
-  if (mine == past.end() || mine->signature == word->signature) return;
-  give_up({Fault::kMisuse, fmt::format("Collective {} differs: {} called {}, {} called {}.", word->number,
-                                       mailbox.name_of(rank), mine->text(), mailbox.name_of(other), word->text)});
+  const auto mine = std::ranges::find(past, notice->number, &Past::number);
+  if (mine == past.end() || mine->signature == notice->signature) return;
+  give_up({Fault::kMisuse, fmt::format("Collective {} differs: {} called {}, {} called {}.", notice->number,
+                                       mailbox.name_of(rank), mine->text(), mailbox.name_of(other), notice->text)});
 }
 
 void Communicator::Impl::look(Turn& turn) {

@@ -17,13 +17,13 @@ bool made_of_blocks(Collective collective) {
 }
 
 // None, one, fewer than there are pieces, some that do not divide, and many.
-std::uint64_t random_count(example::Draw& draw, const Frame& frame) {
-  const std::uint64_t unit = made_of_blocks(frame.collective) ? frame.ranks : 1;
+std::uint64_t random_count(example::Draw& draw, const PlanHeader& header) {
+  const std::uint64_t unit = made_of_blocks(header.collective) ? header.ranks : 1;
   switch (draw.below(6)) {
     case 0:
       return unit * draw.below(2);
     case 1:
-      return unit * draw.below(frame.layout.pieces() + 1);
+      return unit * draw.below(header.layout.pieces() + 1);
     case 2:
       return draw.one_in(8) ? unit * (10'000 / unit + draw.below(999)) : unit * draw.below(1500 / unit + 2);
     default:
@@ -48,7 +48,7 @@ TEST_P(PlannedExecutionTest, ComesOutRight) {
     const Schedule schedule = plan->schedule();
     for (std::uint32_t i = 0; i < 3; ++i) {
       const example::CollectiveCase one{.schedule = schedule,
-                                        .count = random_count(draw, schedule.frame),
+                                        .count = random_count(draw, schedule.header),
                                         .in_place = algorithm.collective != Collective::kAllToAll && draw.one_in(2),
                                         .type = draw.one_in(4) ? DataType::kInt32 : DataType::kUint64,
                                         .seed = draw.any()};

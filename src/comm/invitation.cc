@@ -23,10 +23,10 @@ Invitation::~Invitation() {
   engine_.detach(group_);
 }
 
-void Invitation::on_word(ProcessId from, ByteView bytes) {
+void Invitation::on_notice(ProcessId from, ByteView bytes) {
   if (is_first()) {
     const bool invited = std::ranges::find(guests_, from, &ProcessInfo::process) != guests_.end();
-    if (invited && bytes.empty()) engine_.tell(from, group_, id_->pack());
+    if (invited && bytes.empty()) engine_.notify(from, group_, id_->pack());
     return;
   }
   if (from != guests_.front().process || over()) return;
@@ -43,7 +43,7 @@ Turn Invitation::step(Instant now) {
     return {true, kNever};
   }
   if (now < next_ask_) return {false, next_ask_};
-  engine_.tell(first.process, group_, {});
+  engine_.notify(first.process, group_, {});
   next_ask_ = now + ask_after_;
   ask_after_ = std::min(ask_after_ * 2, kAskLater);
   return {true, next_ask_};

@@ -32,7 +32,7 @@ class Invitation final : public EngineTask {
   const std::string& failure() const { return failure_; }
 
   void on_completion(ProcessId, const Completion&) override {}
-  void on_word(ProcessId from, ByteView bytes) override;
+  void on_notice(ProcessId from, ByteView bytes) override;
   Turn step(Instant now) override;
 
  private:

@@ -85,7 +85,7 @@ std::byte* host_memory(const MemoryRef& memory) {
 Status Mailbox::send(std::uint32_t to, StreamId stream, MemoryRef memory, std::uint64_t tag, std::uint64_t token,
                      std::optional<NicId> nic) {
   if (beside(to)) {
-    alley_->send(to, stream.value, host_memory(memory), memory.length, tag, token);
+    peer_copy_->send(to, stream.value, host_memory(memory), memory.length, tag, token);
     return {};
   }
   const auto sent = session_with(to).send(group_, stream, memory, tag, token, nic);
@@ -94,7 +94,7 @@ Status Mailbox::send(std::uint32_t to, StreamId stream, MemoryRef memory, std::u
 
 Status Mailbox::receive(std::uint32_t from, StreamId stream, MemoryRef memory, std::uint64_t tag, std::uint64_t token) {
   if (beside(from)) {
-    alley_->receive(from, stream.value, host_memory(memory), memory.length, token);
+    peer_copy_->receive(from, stream.value, host_memory(memory), memory.length, token);
     return {};
   }
   const auto posted = session_with(from).receive(group_, stream, memory, tag, token);
@@ -120,9 +120,9 @@ Status Mailbox::receive_point(std::uint32_t from, MemoryRef memory, std::uint64_
 }
 
 bool Mailbox::step_neighbours(const std::function<void(const Done&)>& on_done) {
-  if (alley_ == nullptr) return false;
-  const bool moved = alley_->step(alley_done_);
-  for (const Alley::Done& done : std::exchange(alley_done_, {})) {
+  if (peer_copy_ == nullptr) return false;
+  const bool moved = peer_copy_->step(alley_done_);
+  for (const PeerCopy::Done& done : std::exchange(alley_done_, {})) {
     on_done({kind_of(done.token), token_of(done.token), done.rank, done.tag, done.bytes, done.status});
   }
   return moved;
@@ -145,12 +145,12 @@ Status Mailbox::await_letter(std::uint32_t from) {
   return posted ? Status{} : refused(from, posted.error());
 }
 
-void Mailbox::tell(std::uint32_t to, ByteView bytes) {
-  if (to != rank_ && to < members_.size()) engine_.tell(members_[to].process, group_, bytes);
+void Mailbox::notify(std::uint32_t to, ByteView bytes) {
+  if (to != rank_ && to < members_.size()) engine_.notify(members_[to].process, group_, bytes);
 }
 
-void Mailbox::tell_all(ByteView bytes) {
-  for (std::uint32_t rank = 0; rank < members_.size(); ++rank) tell(rank, bytes);
+void Mailbox::notify_all(ByteView bytes) {
+  for (std::uint32_t rank = 0; rank < members_.size(); ++rank) notify(rank, bytes);
 }
 
 std::optional<Mailbox::Done> Mailbox::sort(ProcessId peer, const Completion& completion) {
@@ -180,7 +180,7 @@ std::vector<std::vector<PathView>> Mailbox::paths() const {
 }
 
 void Mailbox::abort() {
-  if (alley_ != nullptr) alley_->close();
+  if (peer_copy_ != nullptr) peer_copy_->close();
   for (Session* session : sessions_) {
     if (session != nullptr) session->abort(group_);
   }

@@ -50,10 +50,10 @@ class Mailbox final : public Courier {
   std::string name_in(const std::string& what, std::uint32_t rank) const;
 
   // From now on messages to and from its ranks go there; letters stay on the sessions. It outlives the use.
-  void share(Alley& alley) { alley_ = &alley; }
+  void share(PeerCopy& peer_copy) { peer_copy_ = &peer_copy; }
   // What neighbours have done since; true: something moved.
   bool step_neighbours(const std::function<void(const Done&)>& on_done);
-  bool waits_for_neighbours() const { return alley_ != nullptr && alley_->waits(); }
+  bool waits_for_neighbours() const { return peer_copy_ != nullptr && peer_copy_->waits(); }
 
   // Of the collective that runs: `tag` marks its messages. `keeps_rails`: they leave by the NIC of their lane, or the next one that is
   // alive; else by whichever will be done first.
@@ -64,8 +64,8 @@ class Mailbox final : public Courier {
   Status send_point(std::uint32_t to, MemoryRef memory, std::uint64_t token);
   Status receive_point(std::uint32_t from, MemoryRef memory, std::uint64_t token);
   Status send_letter(std::uint32_t to, Bytes bytes);
-  void tell(std::uint32_t to, ByteView bytes);
-  void tell_all(ByteView bytes);
+  void notify(std::uint32_t to, ByteView bytes);
+  void notify_all(ByteView bytes);
 
   // None: not one of ours.
   std::optional<Done> sort(ProcessId peer, const Completion& completion);
@@ -89,7 +89,7 @@ class Mailbox final : public Courier {
     Bytes bytes;
     HostRegion region;
   };
-  bool beside(std::uint32_t rank) const { return alley_ != nullptr && alley_->has(rank); }
+  bool beside(std::uint32_t rank) const { return peer_copy_ != nullptr && peer_copy_->has(rank); }
   Status send(std::uint32_t to, StreamId stream, MemoryRef memory, std::uint64_t tag, std::uint64_t token,
               std::optional<NicId> nic = {});
   Status receive(std::uint32_t from, StreamId stream, MemoryRef memory, std::uint64_t tag, std::uint64_t token);
@@ -102,8 +102,8 @@ class Mailbox final : public Courier {
   const GroupId group_;
   const Secret secret_;
   const std::uint32_t rank_;
-  Alley* alley_ = nullptr;  // null: there are no neighbours to share memory with
-  std::vector<Alley::Done> alley_done_;
+  PeerCopy* peer_copy_ = nullptr;  // null: there are no neighbours to share memory with
+  std::vector<PeerCopy::Done> alley_done_;
   std::uint64_t tag_ = 0;
   bool keeps_rails_ = false;
   std::vector<ProcessInfo> members_;

@@ -30,8 +30,8 @@ std::uint64_t moved_bytes(const RankPlan& plan, std::uint64_t count, std::size_t
   std::uint64_t elements = 0;
   for (const Lane& lane : plan.lanes) {
     for (LaneCursor at(lane); !at.done(); at.next()) {
-      const auto range = plan.frame.layout.range(static_cast<std::uint32_t>(at.span()),
-                                                 static_cast<std::uint32_t>(at.segment()), count);
+      const auto range = plan.header.layout.range(static_cast<std::uint32_t>(at.span()),
+                                                  static_cast<std::uint32_t>(at.segment()), count);
       const StepKind kind = at.step().kind;
       elements += range.size() * ((receives(kind) ? 1 : 0) + (sends(kind) ? 1 : 0));
     }
@@ -39,7 +39,8 @@ std::uint64_t moved_bytes(const RankPlan& plan, std::uint64_t count, std::size_t
   return elements * width;
 }
 
-std::unique_ptr<Execution> Shelf::take(const RankPlan& plan, DataType type, ReduceKind kind, std::uint64_t count) {
+std::unique_ptr<Execution> ExecutionCache::take(const RankPlan& plan, DataType type, ReduceKind kind,
+                                                std::uint64_t count) {
   for (auto it = kept_.begin(); it != kept_.end(); ++it) {
     if (it->plan.get() != &plan || it->type != type || it->kind != kind || it->count != count) continue;
     auto found = std::move(it->execution);
@@ -49,13 +50,14 @@ std::unique_ptr<Execution> Shelf::take(const RankPlan& plan, DataType type, Redu
   return nullptr;
 }
 
-void Shelf::put(Kept kept) {
+void ExecutionCache::put(Kept kept) {
   if (kept.count * size_of(kept.type) > kBytesMax) return;
   if (kept_.size() == kKept) kept_.erase(kept_.begin());
   kept_.push_back(std::move(kept));
 }
 
-Operation::Operation(const Call& call, const Place& place, std::shared_ptr<const RankPlan> plan, std::uint64_t tag)
+Operation::Operation(const Call& call, const Place& place, std::shared_ptr<const RankPlan> plan,
+                     std::uint64_t tag)
     : call_(call),
       at_(place),
       plan_(std::move(plan)),
@@ -67,7 +69,7 @@ Operation::Operation(const Call& call, const Place& place, std::shared_ptr<const
 
 Operation::~Operation() {
   if (execution_ && execution_->over() && execution_->result()) {
-    at_.shelf.put({plan_, call_.type, kind_of(call_.op.name), buffers().count, std::move(execution_)});
+    at_.cache.put({plan_, call_.type, kind_of(call_.op.name), buffers().count, std::move(execution_)});
   }
   execution_.reset();
   if (borrowed_.memory) at_.pool.give_back(std::move(borrowed_));
@@ -154,12 +156,12 @@ void Operation::enter_run() {
   }
   const ExecutionBuffers memory = buffers();
   const ReduceKind kind = kind_of(call_.op.name);
-  execution_ = at_.shelf.take(*plan_, call_.type, kind, memory.count);
+  execution_ = at_.cache.take(*plan_, call_.type, kind, memory.count);
   if (execution_) {
     execution_->restart(memory);
   } else {
-    execution_ = std::make_unique<Execution>(plan_->frame, plan_->lanes, at_.rank, memory, call_.type, kind, at_.device,
-                                             at_.courier, at_.pool);
+    execution_ = std::make_unique<Execution>(plan_->header, plan_->lanes, at_.rank, memory, call_.type, kind,
+                                             at_.device, at_.courier, at_.pool);
   }
 }
 

@@ -6,7 +6,7 @@
 //   kOver
 // With one rank, or nothing to do, kRun is a copy.
 //
-// Ownership  Courier, device, pool and shelf are borrowed; the plan is shared. Threads: the communicator's.
+// Ownership  Courier, device, pool and cache are borrowed; the plan is shared. Threads: the communicator's.
 
 #include <cstdint>
 #include <memory>
@@ -22,7 +22,7 @@ namespace r2ccl {
 
 // A plan as one rank runs it; made once for equal calls.
 struct RankPlan {
-  Frame frame;
+  PlanHeader header;
   std::vector<Lane> lanes;
   std::uint64_t moved_bytes = 0;  // that the rank sends and receives
   double predicted_s = 0;         // by the cost model
@@ -30,7 +30,7 @@ struct RankPlan {
 };
 
 // Executions that are over, for the next equal call: making one costs as much as all the rest of a small collective.
-class Shelf final {
+class ExecutionCache final {
  public:
   static constexpr std::size_t kKept = 4;
   static constexpr std::uint64_t kBytesMax = 256 << 10;  // of the vector; beside more it does not count
@@ -66,7 +66,7 @@ class Operation final {
     const Device& device;
     Courier& courier;
     Pool& pool;
-    Shelf& shelf;
+    ExecutionCache& cache;
     Board* board = nullptr;  // null: not all ranks share one
   };
   // `plan` may be null where none is needed: one rank, no elements, or a board. `tag`: what equal calls have in common.

@@ -21,7 +21,7 @@ struct Star {
     for (std::size_t i = 1; i <= count; ++i) add(i);
   }
   void add(std::uint64_t process, std::uint32_t rank = 1000) {
-    providers[process] = std::make_unique<test::TestProvider>(net, ProcessId{process}, 1);
+    providers[process] = std::make_unique<test::ControlTestProvider>(net, ProcessId{process}, 1);
     if (process == 1) {
       EXPECT_EQ(*providers[1]->listen({0}, 0), kRoot);
     }
@@ -50,12 +50,12 @@ struct Star {
 
   test::NullLog log;
   test::CountingRandom random;
-  test::TestNet net;
+  test::ControlTestNet net;
   UniqueId id;
   Instant now{1h};
   ControlRoot root;
   bool root_alive = true;
-  std::map<std::uint64_t, std::unique_ptr<test::TestProvider>> providers;
+  std::map<std::uint64_t, std::unique_ptr<test::ControlTestProvider>> providers;
   std::map<std::uint64_t, std::unique_ptr<ControlClient>> clients;
 };
 
@@ -251,7 +251,7 @@ TEST(Control, AttemptsBackOffToFiveSeconds) {
 
 TEST(Control, EveryNicIsTriedAtEveryAddressOfTheRoot) {
   Star star(1, 2);
-  test::TestProvider provider(star.net, ProcessId{2}, 3);
+  test::ControlTestProvider provider(star.net, ProcessId{2}, 3);
   const auto nobody = [](std::uint8_t rail) { return Address::v4(127, rail, 9, 9, 1000); };
   const UniqueId id = UniqueId::make(star.random, {nobody(0), nobody(1), nobody(2)});
   ControlClient client({{2}, {2}, 5, "host", {}}, id, kKey, 0, {.data = {{0}, {1}, {2}}, .place = {}}, provider,
@@ -344,7 +344,7 @@ struct Meeting {
   }
   void add() {
     const std::uint64_t process = 2 + clients.size();
-    providers.push_back(std::make_unique<test::TestProvider>(net, ProcessId{process}, 3));
+    providers.push_back(std::make_unique<test::ControlTestProvider>(net, ProcessId{process}, 3));
     const ProcessInfo info{{process}, {process}, static_cast<std::uint32_t>(process), "host", {}};
     const ControlNics nics{.data = {{0}, {1}}, .place = {kManagement}};
     clients.push_back(std::make_unique<ControlClient>(info, id, kKey, 0, nics, *providers.back(), log));
@@ -382,12 +382,12 @@ struct Meeting {
 
   test::NullLog log;
   test::CountingRandom random;
-  test::TestNet net;
-  test::TestProvider host{net, ProcessId{1}, 3};
+  test::ControlTestNet net;
+  test::ControlTestProvider host{net, ProcessId{1}, 3};
   UniqueId id;
   Instant now{1h};
   ControlRoot root;
-  std::vector<std::unique_ptr<test::TestProvider>> providers;
+  std::vector<std::unique_ptr<test::ControlTestProvider>> providers;
   std::vector<std::unique_ptr<ControlClient>> clients;
 };
 

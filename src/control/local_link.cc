@@ -17,13 +17,13 @@ struct Queue {
   bool closed = false;  // by the writing end
 };
 
-struct Pipe {
+struct LocalPipe {
   Queue towards[2];  // [0] towards the connecting end
 };
 
 class LocalLink final : public Link {
  public:
-  LocalLink(std::shared_ptr<Pipe> pipe, int side, const Hello& hello, ProcessId peer)
+  LocalLink(std::shared_ptr<LocalPipe> pipe, int side, const Hello& hello, ProcessId peer)
       : pipe_(std::move(pipe)), side_(side), hello_(hello), peer_(peer) {}
   ~LocalLink() override { out().closed = true; }
 
@@ -84,7 +84,7 @@ class LocalLink final : public Link {
     out().closed = true;
   }
 
-  std::shared_ptr<Pipe> pipe_;
+  std::shared_ptr<LocalPipe> pipe_;
   int side_;
   Hello hello_;
   ProcessId peer_;
@@ -96,7 +96,7 @@ class LocalLink final : public Link {
 }  // namespace
 
 std::pair<std::unique_ptr<Link>, std::unique_ptr<Link>> make_local_links(const Hello& hello, ProcessId accepting) {
-  auto pipe = std::make_shared<Pipe>();
+  auto pipe = std::make_shared<LocalPipe>();
   return {std::make_unique<LocalLink>(pipe, 0, hello, accepting),
           std::make_unique<LocalLink>(pipe, 1, hello, hello.from)};
 }

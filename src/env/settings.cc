@@ -21,17 +21,17 @@ struct Rate {
 struct Choice {
   std::string Settings::* field;
 };
-struct Secret {
+struct SecretField {
   std::string Settings::* field;
 };
-using Field =
-    std::variant<Duration Settings::*, std::uint64_t Settings::*, std::optional<std::uint64_t> Settings::*,
-                 bool Settings::*, std::string Settings::*, std::vector<std::string> Settings::*, Rate, Choice, Secret>;
+using SettingField = std::variant<Duration Settings::*, std::uint64_t Settings::*,
+                                  std::optional<std::uint64_t> Settings::*, bool Settings::*, std::string Settings::*,
+                                  std::vector<std::string> Settings::*, Rate, Choice, SecretField>;
 
-struct Entry {
+struct SettingRow {
   std::string_view name;
   std::string_view default_value;
-  Field field;
+  SettingField field;
   std::string_view choices;
   std::string_view meaning;
 };
@@ -39,7 +39,7 @@ struct Entry {
 using S = Settings;
 using SizeField = std::uint64_t Settings::*;
 
-const Entry kEntries[] = {
+const SettingRow kEntries[] = {
     {"R2CCL_NICS", "", &S::nics, "", "interfaces or addresses to use, separated by commas; unset: all that are found"},
     {"R2CCL_NIC_SPEED", "", Rate{&S::nic_speed_bytes_s}, "",
      "speed of every NIC, e.g. 25gbit, for plans; unset: as interfaces tell it, which virtual ones do wrong"},
@@ -48,7 +48,7 @@ const Entry kEntries[] = {
     {"R2CCL_CHECKSUM", "wire", Choice{&S::checksum}, "wire|on|off",
      "checksum over every payload that leaves this machine, over every one, or over none"},
     {"R2CCL_FAULT", "", &S::fault, "", "fault to inject, e.g. 'at=2s server=0 nic=1 kind=blackhole'"},
-    {"R2CCL_SECRET", "", Secret{&S::secret}, "",
+    {"R2CCL_SECRET", "", SecretField{&S::secret}, "",
      "what processes prove to each other where no unique id carries a secret"},
     {"R2CCL_HEARTBEAT", "1s", &S::heartbeat, "", "how often an idle path is tried"},
     {"R2CCL_SUSPECT_AFTER", "25ms", &S::suspect_after, "", "shortest silence that makes a path suspect"},
@@ -76,7 +76,7 @@ const Entry kEntries[] = {
     {"R2CCL_RANK", "", &S::rank, "", "rank of this process in its job; r2ccl run sets it"},
     {"R2CCL_SIZE", "", &S::size, "", "ranks in the job; r2ccl run sets it"},
     {"R2CCL_LOCAL_RANK", "", &S::local_rank, "", "rank among those of this server; r2ccl run sets it"},
-    {"R2CCL_UNIQUE_ID", "", Secret{&S::unique_id}, "",
+    {"R2CCL_UNIQUE_ID", "", SecretField{&S::unique_id}, "",
      "id of a rendezvous that is already hosted, in hex; unset: rank 0 hosts it"},
     {kSeedMode, "", Choice{&S::seed_mode}, "0|1|2|3",
      "where R2CCL_MODE is unset: off, repair, balance, r2; 1 to 3 also lose a NIC for good unless R2CCL_FAULT is set"},
@@ -94,14 +94,14 @@ struct Overload : F... {
   using F::operator()...;
 };
 
-SettingType type_of(const Field& field) {
+SettingType type_of(const SettingField& field) {
   return std::visit(
       Overload{[](Duration S::*) { return SettingType::kDuration; }, [](SizeField) { return SettingType::kBytes; },
                [](std::optional<std::uint64_t> S::*) { return SettingType::kInteger; },
                [](bool S::*) { return SettingType::kBoolean; }, [](std::string S::*) { return SettingType::kText; },
                [](std::vector<std::string> S::*) { return SettingType::kList; },
                [](Rate) { return SettingType::kRate; }, [](Choice) { return SettingType::kChoice; },
-               [](Secret) { return SettingType::kText; }},
+               [](SecretField) { return SettingType::kText; }},
       field);
 }
 
@@ -144,19 +144,20 @@ Status store(T& field, Result<U> value) {
   return {};
 }
 
-Status assign(Settings& settings, const Entry& entry, std::string_view text) {
+Status assign(Settings& settings, const SettingRow& entry, std::string_view text) {
   return std::visit(
-      Overload{[&](Duration S::* field) { return store(settings.*field, parse_duration(text)); },
-               [&](SizeField field) { return store(settings.*field, parse_bytes(text)); },
-               [&](std::optional<std::uint64_t> S::* field) { return store(settings.*field, parse_integer(text)); },
-               [&](bool S::* field) { return store(settings.*field, parse_boolean(text)); },
-               [&](std::string S::* field) { return store(settings.*field, Result<std::string>(std::string(text))); },
-               [&](std::vector<std::string> S::* field) {
-                 return store(settings.*field, Result<std::vector<std::string>>(split(text, ',')));
-               },
-               [&](Rate rate) { return store(settings.*rate.field, parse_rate(text)); },
-               [&](Choice choice) { return store(settings.*choice.field, parse_choice(text, entry.choices)); },
-               [&](Secret hidden) { return store(settings.*hidden.field, Result<std::string>(std::string(text))); }},
+      Overload{
+          [&](Duration S::* field) { return store(settings.*field, parse_duration(text)); },
+          [&](SizeField field) { return store(settings.*field, parse_bytes(text)); },
+          [&](std::optional<std::uint64_t> S::* field) { return store(settings.*field, parse_integer(text)); },
+          [&](bool S::* field) { return store(settings.*field, parse_boolean(text)); },
+          [&](std::string S::* field) { return store(settings.*field, Result<std::string>(std::string(text))); },
+          [&](std::vector<std::string> S::* field) {
+            return store(settings.*field, Result<std::vector<std::string>>(split(text, ',')));
+          },
+          [&](Rate rate) { return store(settings.*rate.field, parse_rate(text)); },
+          [&](Choice choice) { return store(settings.*choice.field, parse_choice(text, entry.choices)); },
+          [&](SecretField hidden) { return store(settings.*hidden.field, Result<std::string>(std::string(text))); }},
       entry.field);
 }
 
@@ -182,7 +183,7 @@ std::string_view nearest(std::string_view name) {
   const std::string_view head = name.substr(0, kCompared);
   std::string_view best;
   std::size_t best_distance = 0;
-  for (const Entry& entry : kEntries) {
+  for (const SettingRow& entry : kEntries) {
     if (!entry.name.starts_with(kPrefix)) continue;
     const std::size_t distance = edit_distance(head, entry.name);
     if (!best.empty() && distance >= best_distance) continue;
@@ -209,8 +210,8 @@ void use_seed_mode(Settings& settings, bool mode_is_set) {
   if (settings.fault.empty()) settings.seed_loss = asked.loss;
 }
 
-const Entry* find(std::string_view name) {
-  const auto* const it = std::ranges::find(kEntries, name, &Entry::name);
+const SettingRow* find(std::string_view name) {
+  const auto* const it = std::ranges::find(kEntries, name, &SettingRow::name);
   return it == std::end(kEntries) ? nullptr : it;
 }
 
@@ -228,7 +229,7 @@ Status check_range(const Settings& s) {
   if (s.probation_min > s.probation_max)
     return fail(Fault::kMisuse, "R2CCL_PROBATION_MIN must not exceed R2CCL_PROBATION_MAX");
   constexpr Duration kLongest = 24h * 365;
-  for (const Entry& entry : kEntries) {
+  for (const SettingRow& entry : kEntries) {
     const auto* const field = std::get_if<Duration S::*>(&entry.field);
     if (field == nullptr) continue;
     const bool may_be_zero = *field == &S::spin || *field == &S::probation_min || *field == &S::probation_max;
@@ -305,7 +306,7 @@ Result<Settings> Settings::parse(std::span<const std::string_view> environment) 
     const std::string_view name = line.substr(0, equals);
     const std::string_view value = equals == std::string_view::npos ? "" : line.substr(equals + 1);
     const bool ours = name.starts_with(kPrefix) || name == kSeedMode;
-    const Entry* const entry = find(name);
+    const SettingRow* const entry = find(name);
     if (entry == nullptr && ours)
       return fail(Fault::kMisuse, fmt::format("there is no setting {}; did you mean {}?", name, nearest(name)));
     if (entry == nullptr || !seen.insert(name).second || value.empty()) continue;
@@ -320,13 +321,13 @@ Result<Settings> Settings::parse(std::span<const std::string_view> environment) 
 
 std::vector<SettingInfo> Settings::list() {
   std::vector<SettingInfo> rows;
-  for (const Entry& entry : kEntries)
+  for (const SettingRow& entry : kEntries)
     rows.push_back({entry.name, entry.default_value, type_of(entry.field), entry.choices, entry.meaning});
   return rows;
 }
 
 std::string Settings::value_text(std::string_view name) const {
-  const Entry* const entry = find(name);
+  const SettingRow* const entry = find(name);
   if (entry == nullptr) return "";
   return std::visit(
       Overload{[&](Duration S::* field) { return written(this->*field); },
@@ -339,7 +340,7 @@ std::string Settings::value_text(std::string_view name) const {
                [&](std::vector<std::string> S::* field) { return fmt::format("{}", fmt::join(this->*field, ",")); },
                [&](Rate rate) { return written_rate(this->*rate.field); },
                [&](Choice choice) { return this->*choice.field; },
-               [&](Secret hidden) { return std::string((this->*hidden.field).empty() ? "" : "(set)"); }},
+               [&](SecretField hidden) { return std::string((this->*hidden.field).empty() ? "" : "(set)"); }},
       entry->field);
 }
 

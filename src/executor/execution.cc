@@ -18,10 +18,10 @@ bool inside(const Lane& lane, std::uint32_t step) {
 
 }  // namespace
 
-Execution::Impl::Impl(const Frame& frame_in, std::span<const Lane> lanes_in, std::uint32_t rank_in,
+Execution::Impl::Impl(const PlanHeader& header_in, std::span<const Lane> lanes_in, std::uint32_t rank_in,
                       const ExecutionBuffers& buffers_in, DataType type_in, ReduceKind kind_in, const Device& device_in,
                       Courier& courier_in, Pool& pool_in)
-    : frame(frame_in),
+    : header(header_in),
       lanes(lanes_in),
       rank(rank_in),
       buffers(buffers_in),
@@ -31,9 +31,9 @@ Execution::Impl::Impl(const Frame& frame_in, std::span<const Lane> lanes_in, std
       device(device_in),
       courier(courier_in),
       pool(pool_in) {
-  R2CCL_ASSERT(frame.slots > 0 && rank < frame.ranks, "a frame without slots, or without this rank");
+  R2CCL_ASSERT(header.slots > 0 && rank < header.ranks, "a header without slots, or without this rank");
   if (buffers.count == 0) return;  // every range is empty
-  const Needs needs = needs_of(frame, lanes, buffers.count);
+  const Needs needs = needs_of(header, lanes, buffers.count);
   connect(needs);
   add_lanes(needs);
   add_dependents();
@@ -42,7 +42,7 @@ Execution::Impl::Impl(const Frame& frame_in, std::span<const Lane> lanes_in, std
 
 void Execution::Impl::connect(const Needs& needs) {
   scratch_stride = aligned(needs.scratch_elements * size);
-  std::size_t bytes = scratch_stride * frame.scratch_slots;
+  std::size_t bytes = scratch_stride * header.scratch_slots;
   std::uint32_t number = 0;
   const auto add = [&](std::vector<Connection>& to, const ConnectionNeed& need) {
     const std::size_t stride = need.staged_elements == 0 ? 0 : aligned(need.staged_elements * size + kLine);
@@ -73,10 +73,10 @@ void Execution::Impl::connect(const Needs& needs) {
 
 std::optional<NicId> Execution::Impl::nic_of(std::int32_t rail) const {
   if (rail == kAnyRail) return std::nullopt;
-  if (frame.nic_of_rail.empty()) return NicId{static_cast<std::uint8_t>(rail)};
-  const std::size_t rails = frame.nic_of_rail.size() / (frame.ranks / frame.ranks_per_server);
-  const std::size_t server = rank / frame.ranks_per_server;
-  return NicId{frame.nic_of_rail[server * rails + static_cast<std::size_t>(rail)]};
+  if (header.nic_of_rail.empty()) return NicId{static_cast<std::uint8_t>(rail)};
+  const std::size_t rails = header.nic_of_rail.size() / (header.ranks / header.ranks_per_server);
+  const std::size_t server = rank / header.ranks_per_server;
+  return NicId{header.nic_of_rail[server * rails + static_cast<std::size_t>(rail)]};
 }
 
 void Execution::Impl::add_lanes(const Needs& needs) {
@@ -282,10 +282,10 @@ std::vector<std::uint32_t> Execution::Impl::waiting_for() const {
   return ranks;
 }
 
-Execution::Execution(const Frame& frame, std::span<const Lane> lanes, std::uint32_t rank,
+Execution::Execution(const PlanHeader& header, std::span<const Lane> lanes, std::uint32_t rank,
                      const ExecutionBuffers& buffers, DataType type, ReduceKind kind, const Device& device,
                      Courier& courier, Pool& pool)
-    : impl_(std::make_unique<Impl>(frame, lanes, rank, buffers, type, kind, device, courier, pool)) {}
+    : impl_(std::make_unique<Impl>(header, lanes, rank, buffers, type, kind, device, courier, pool)) {}
 
 Execution::~Execution() = default;
 

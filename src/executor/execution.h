@@ -17,7 +17,7 @@
 // either order.) Where several lanes receive from one connection, the order of its messages is that of their waits, so each posts
 // only for the step it is at.
 //
-// Ownership  Frame, lanes, device and courier are borrowed and outlive it; user memory stays valid until over(). Owns scratch and
+// Ownership  PlanHeader, lanes, device and courier are borrowed and outlive it; user memory stays valid until over(). Owns scratch and
 //            staging, taken from and given back to the Pool, so that calls of one communicator share them.
 // Threads    One driver at a time. Work per step() is bounded by kBytesPerStep.
 // Reuse      restart() begins again; nothing is allocated then.
@@ -52,7 +52,7 @@ class Execution final {
  public:
   static constexpr std::size_t kBytesPerStep = 4 << 20;  // copied or reduced before step() returns
 
-  Execution(const Frame& frame, std::span<const Lane> lanes, std::uint32_t rank, const ExecutionBuffers& buffers,
+  Execution(const PlanHeader& header, std::span<const Lane> lanes, std::uint32_t rank, const ExecutionBuffers& buffers,
             DataType type, ReduceKind kind, const Device& device, Courier& courier, Pool& pool);
   ~Execution();
   Execution(const Execution&) = delete;

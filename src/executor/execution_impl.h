@@ -69,8 +69,9 @@ struct Execution::Impl {
 
   enum class Went : std::uint8_t { kNowhere, kSome, kToItsEnd };
 
-  Impl(const Frame& frame_in, std::span<const Lane> lanes_in, std::uint32_t rank_in, const ExecutionBuffers& buffers_in,
-       DataType type_in, ReduceKind kind_in, const Device& device_in, Courier& courier_in, Pool& pool_in);
+  Impl(const PlanHeader& header_in, std::span<const Lane> lanes_in, std::uint32_t rank_in,
+       const ExecutionBuffers& buffers_in, DataType type_in, ReduceKind kind_in, const Device& device_in,
+       Courier& courier_in, Pool& pool_in);
   ~Impl() { pool.give_back(std::move(block)); }
   Impl(const Impl&) = delete;
   Impl& operator=(const Impl&) = delete;
@@ -112,8 +113,8 @@ struct Execution::Impl {
     return lane.posted_count == 0 ? nullptr : &posted[lane.first_posted + lane.posted_begin];
   }
   ElementRange range_of(const LaneCursor& at) const {
-    return frame.layout.range(static_cast<std::uint32_t>(at.span()), static_cast<std::uint32_t>(at.segment()),
-                              buffers.count);
+    return header.layout.range(static_cast<std::uint32_t>(at.span()), static_cast<std::uint32_t>(at.segment()),
+                               buffers.count);
   }
   Place place(const LaneCursor& at, Buffer buffer, const Index& slot, ElementRange range);
   std::size_t buffer_of(std::uint32_t transfer) const {  // offset of its staging buffer in the block
@@ -126,7 +127,7 @@ struct Execution::Impl {
   static std::uint32_t find(const std::vector<Connection>& connections, std::uint64_t key);
   bool finished() const { return lanes_left == 0 && sends_open == 0; }
 
-  const Frame& frame;
+  const PlanHeader& header;
   const std::span<const Lane> lanes;
   const std::uint32_t rank;
   ExecutionBuffers buffers;

@@ -103,9 +103,9 @@ class ExecutionTest : public testing::Test {
   static constexpr std::uint64_t kElements = 36;
 
   void start(std::vector<Lane> lanes) {
-    frame_.ranks = 3;
-    frame_.scratch_slots = 1;
-    frame_.layout.bounds = {0, 1, 3, 6, 10, 15, 21, 28, 36};
+    header_.ranks = 3;
+    header_.scratch_slots = 1;
+    header_.layout.bounds = {0, 1, 3, 6, 10, 15, 21, 28, 36};
     lanes_ = std::move(lanes);
     input_.resize(kElements);
     std::iota(input_.begin(), input_.end(), 100);
@@ -116,7 +116,7 @@ class ExecutionTest : public testing::Test {
     go();
   }
   void make(const ExecutionBuffers& buffers) {
-    execution_ = std::make_unique<Execution>(frame_, lanes_, 0, buffers, DataType::kUint64, ReduceKind::kSum, device_,
+    execution_ = std::make_unique<Execution>(header_, lanes_, 0, buffers, DataType::kUint64, ReduceKind::kSum, device_,
                                              courier_, pool_);
   }
   void go() {
@@ -141,7 +141,7 @@ class ExecutionTest : public testing::Test {
     return sizes;
   }
 
-  Frame frame_;
+  PlanHeader header_;
   std::vector<Lane> lanes_;
   std::vector<std::uint64_t> input_;
   std::vector<std::uint64_t> output_;
@@ -168,12 +168,12 @@ TEST_F(ExecutionTest, SumsAreMessageThenSourceOrDestinationThenSource) {
 }
 
 TEST_F(ExecutionTest, AStagedMessageLiesInItsLineAsTheInputDoes) {
-  frame_.slots = 8;
+  header_.slots = 8;
   start({lane({recv_reduce(0), recv_reduce(1), recv_reduce(2), recv_reduce(3), recv_reduce(4), recv_reduce(5)})});
   ASSERT_THAT(given(), ElementsAre(1, 2, 3, 4, 5, 6));
   const auto in_line = [](const std::uint64_t* data) { return reinterpret_cast<std::uintptr_t>(data) % 64; };
   for (std::size_t i = 0; i < 6; ++i) {
-    EXPECT_EQ(in_line(courier_.given[i].data()), in_line(input_.data() + frame_.layout.bounds[i])) << "piece " << i;
+    EXPECT_EQ(in_line(courier_.given[i].data()), in_line(input_.data() + header_.layout.bounds[i])) << "piece " << i;
     if (i > 0) {
       EXPECT_GE(courier_.given[i].data(), courier_.given[i - 1].data() + i) << "messages overlap";
     }
@@ -209,8 +209,8 @@ TEST_F(ExecutionTest, AMessageLeavesOnlyWhenTheOneSlotsBeforeHasItsReceipt) {
 }
 
 TEST_F(ExecutionTest, EmptyRangesMoveNothing) {
-  frame_.layout = Layout::equal(8);
-  frame_.ranks = 3;
+  header_.layout = Layout::equal(8);
+  header_.ranks = 3;
   lanes_ = {lane(
       {send(0), recv(1), recv_reduce(2), copy(3), step(StepKind::kRecvCopySend, 4, Buffer::kNone, Buffer::kNone)})};
   input_.assign(1, 1);
@@ -308,7 +308,7 @@ TEST_F(ExecutionTest, SendsNameTheNicOfTheirLanesRail) {
   EXPECT_EQ(courier_.given[1].nic, std::nullopt);
 
   courier_.given.clear();
-  frame_.nic_of_rail = {0, 2, 2, 0, 1, 2, 0, 1, 2};  // rail 1 of server 0 goes over NIC 2
+  header_.nic_of_rail = {0, 2, 2, 0, 1, 2, 0, 1, 2};  // rail 1 of server 0 goes over NIC 2
   start({pinned});
   EXPECT_EQ(courier_.given[0].nic, NicId{2});
 }
@@ -360,7 +360,7 @@ TEST_F(ExecutionTest, ItSaysForWhomItWaits) {
 
 TEST_F(ExecutionTest, OneCallWorksOnSoMuchOnly) {
   constexpr std::uint64_t kCalls = 5;
-  frame_.layout = Layout::equal(1);
+  header_.layout = Layout::equal(1);
   lanes_ = {lane({copy(0)}), lane({copy(0)})};
   device_.touches = false;
   make({.input = reinterpret_cast<std::byte*>(1ULL << 40),
@@ -375,8 +375,8 @@ TEST_F(ExecutionTest, OneCallWorksOnSoMuchOnly) {
 }
 
 TEST_F(ExecutionTest, LargeMessagesAndOffsetsAreWhole) {
-  frame_.layout = Layout::equal(3);
-  frame_.ranks = 3;
+  header_.layout = Layout::equal(3);
+  header_.ranks = 3;
   lanes_ = {lane({send(2), recv(2), copy(2)})};
   device_.touches = false;
   const std::uint64_t block = (1ULL << 32) + 5;

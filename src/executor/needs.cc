@@ -7,8 +7,8 @@
 namespace r2ccl {
 namespace {
 
-// Use of a connection by a lane.
-struct Use {
+// SpanUse of a connection by a lane.
+struct SpanUse {
   std::uint64_t key = 0;
   std::uint32_t lane = 0;
   std::uint64_t messages = 0;
@@ -30,7 +30,7 @@ bool alike(const Step& step) {
 
 class Collector {
  public:
-  Collector(const Frame& frame, std::uint64_t count) : frame_(frame), count_(count) {}
+  Collector(const PlanHeader& header, std::uint64_t count) : header_(header), count_(count) {}
 
   void take(const Lane& lane, std::uint32_t number) {
     const std::size_t end = std::min<std::size_t>(lane.inner_end, lane.steps.size());
@@ -68,7 +68,7 @@ class Collector {
 
   void take(const Step& step, std::uint32_t lane, std::uint32_t outer, std::uint32_t inner, std::uint64_t times) {
     const auto span = static_cast<std::uint32_t>(step.span.at(outer, inner));
-    const std::uint64_t size = largest_range(frame_.layout, span, count_);
+    const std::uint64_t size = largest_range(header_.layout, span, count_);
     if (size == 0) return;
     if (step.destination.buffer == Buffer::kScratch) scratch_elements_ = std::max(scratch_elements_, size);
     const auto key = [&](const Index& peer, std::uint32_t channel) {
@@ -81,11 +81,11 @@ class Collector {
     if (relays(step) && (relays_.empty() || relays_.back() != std::pair(from, to))) relays_.emplace_back(from, to);
   }
 
-  static void add(Use& to, const Use& use) {
+  static void add(SpanUse& to, const SpanUse& use) {
     to.messages += use.messages;
     to.staged_elements = std::max(to.staged_elements, use.staged_elements);
   }
-  static void note(std::vector<Use>& uses, const Use& use) {
+  static void note(std::vector<SpanUse>& uses, const SpanUse& use) {
     if (!uses.empty() && uses.back().key == use.key && uses.back().lane == use.lane) {
       add(uses.back(), use);
     } else {
@@ -101,20 +101,20 @@ class Collector {
   }
 
   // `ahead`, where it is given, learns what each lane can have posted: of a shared connection one message.
-  std::vector<ConnectionNeed> folded(std::vector<Use>& uses, std::vector<std::uint32_t>* ahead) const {
-    const auto key = [](const Use& use) { return std::tuple(use.key, use.lane); };
+  std::vector<ConnectionNeed> folded(std::vector<SpanUse>& uses, std::vector<std::uint32_t>* ahead) const {
+    const auto key = [](const SpanUse& use) { return std::tuple(use.key, use.lane); };
     if (!std::ranges::is_sorted(uses, {}, key)) std::ranges::sort(uses, {}, key);
     std::vector<ConnectionNeed> all;
     all.reserve(uses.size());
     for (std::size_t i = 0; i < uses.size();) {
       const std::size_t begin = i;
-      Use sum = uses[i];
+      SpanUse sum = uses[i];
       bool shared = false;
       for (++i; i < uses.size() && uses[i].key == sum.key; ++i) {
         shared = shared || uses[i].lane != sum.lane;
         add(sum, uses[i]);
       }
-      const std::uint64_t slots = frame_.slots * (1 + (ahead == nullptr ? 0 : relays_of(sum.key)));
+      const std::uint64_t slots = header_.slots * (1 + (ahead == nullptr ? 0 : relays_of(sum.key)));
       const auto depth = static_cast<std::uint32_t>(std::min(slots, sum.messages));
       all.push_back({sum.key, depth, shared, sum.staged_elements});
       if (ahead == nullptr) continue;
@@ -123,18 +123,18 @@ class Collector {
     return all;
   }
 
-  const Frame& frame_;
+  const PlanHeader& header_;
   std::uint64_t count_;
-  std::vector<Use> in_;
-  std::vector<Use> out_;
+  std::vector<SpanUse> in_;
+  std::vector<SpanUse> out_;
   std::vector<std::pair<std::uint64_t, std::uint64_t>> relays_;  // incoming, outgoing
   std::uint64_t scratch_elements_ = 0;
 };
 
 }  // namespace
 
-Needs needs_of(const Frame& frame, std::span<const Lane> lanes, std::uint64_t count) {
-  Collector collector(frame, count);
+Needs needs_of(const PlanHeader& header, std::span<const Lane> lanes, std::uint64_t count) {
+  Collector collector(header, count);
   for (std::uint32_t l = 0; l < lanes.size(); ++l) collector.take(lanes[l], l);
   return collector.needs(lanes.size());
 }

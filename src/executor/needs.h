@@ -42,6 +42,6 @@ struct Needs {
 };
 
 // Upper bounds: cheap where outer iterations are alike. `count` is of the whole vector.
-Needs needs_of(const Frame& frame, std::span<const Lane> lanes, std::uint64_t count);
+Needs needs_of(const PlanHeader& header, std::span<const Lane> lanes, std::uint64_t count);
 
 }  // namespace r2ccl

@@ -20,9 +20,9 @@ bool is_accusation(const Observation& seen) {
 }
 
 // Who says what about whom. Accusers are remote servers; those with hard evidence against the NIC they look from are out.
-class Case {
+class VerdictCase {
  public:
-  explicit Case(std::span<const Observation> observations) {
+  explicit VerdictCase(std::span<const Observation> observations) {
     for (const Observation& seen : observations) {
       if (is_hard_evidence(seen.cause)) hard_.try_emplace(seen.here, seen.cause);
     }
@@ -129,7 +129,7 @@ const char* to_text(Blame blame) {
 }
 
 Verdict merge(NicName a, NicName b, std::span<const Observation> observations) {
-  const Case all(observations);
+  const VerdictCase all(observations);
   const auto hard_a = all.hard_evidence(a);
   const auto hard_b = all.hard_evidence(b);
   if (hard_a && hard_b) return about_path(Blame::kNic, a, b, "hard evidence at both ends");

@@ -55,15 +55,15 @@ Status configure(const Fd& name_space, const std::string& name, bool ipv6) {
   });
 }
 
-Result<Place> open_place(const std::string& name) {
+Result<LabPlace> open_place(const std::string& name) {
   auto name_space = open_namespace(name);
   if (!name_space) return std::unexpected(name_space.error());
   auto netlink = Netlink::open(*name_space, name);
   if (!netlink) return std::unexpected(netlink.error());
-  return Place{std::move(*name_space), name, std::move(*netlink)};
+  return LabPlace{std::move(*name_space), name, std::move(*netlink)};
 }
 
-Result<Place> make_place(const std::string& name, bool ipv6) {
+Result<LabPlace> make_place(const std::string& name, bool ipv6) {
   if (const Status made = make_namespace(name); !made) return std::unexpected(made.error());
   auto place = open_place(name);
   if (!place) return place;
@@ -87,7 +87,7 @@ Status shape_both(Netlink& server, Netlink& switch_side, const Cable& cable) {
   return switch_side.set_shape(cable.port, shape);
 }
 
-Status connect(const Cable& cable, Place& server, Place& switch_place) {
+Status connect(const Cable& cable, LabPlace& server, LabPlace& switch_place) {
   const auto bridge = switch_place.netlink.link(cable.bridge);
   if (!bridge) return std::unexpected(bridge.error());
   const Status connected =
@@ -165,8 +165,8 @@ Status tear_down(const LabPlan& plan) {
   return first;
 }
 
-Result<Cluster> Cluster::open(const LabPlan& plan) {
-  Cluster cluster(plan);
+Result<BuiltLab> BuiltLab::open(const LabPlan& plan) {
+  BuiltLab cluster(plan);
   for (const std::string& name : namespaces(plan)) {
     auto place = open_place(name);
     if (!place) return std::unexpected(place.error());
@@ -175,7 +175,7 @@ Result<Cluster> Cluster::open(const LabPlan& plan) {
   return cluster;
 }
 
-Status Cluster::set(ServerId server, NicId nic, const NicState& state) {
+Status BuiltLab::set(ServerId server, NicId nic, const LabNicState& state) {
   const auto now = read(server, nic);
   if (!now) return std::unexpected(now.error());
   Netlink& inner = places_[1 + server.value].netlink;
@@ -197,13 +197,13 @@ Status Cluster::set(ServerId server, NicId nic, const NicState& state) {
   return done;
 }
 
-Result<std::size_t> Cluster::reset(ServerId server, NicId nic) {
+Result<std::size_t> BuiltLab::reset(ServerId server, NicId nic) {
   R2CCL_ASSERT(server.value < plan_.servers && nic <= plan_.management(), "a NIC of the lab");
-  const Place& place = places_[1 + server.value];
+  const LabPlace& place = places_[1 + server.value];
   return reset_connections(place.name_space, place.name, cables(plan_, server.value)[nic.value].address);
 }
 
-Result<NicReport> Cluster::read(ServerId server, NicId nic) {
+Result<NicReport> BuiltLab::read(ServerId server, NicId nic) {
   R2CCL_ASSERT(server.value < plan_.servers && nic <= plan_.management(), "a NIC of the lab");
   Netlink& inner = places_[1 + server.value].netlink;
   const Cable cable = cables(plan_, server.value)[nic.value];

@@ -27,38 +27,38 @@ Status build(const LabPlan& plan);
 Status tear_down(const LabPlan& plan);
 
 struct NicReport {
-  NicState state;
+  LabNicState state;
   bool carrier = false;
   std::uint64_t sent_bytes = 0;
   std::uint64_t received_bytes = 0;
 };
 
 // A namespace and a socket that speaks to it.
-struct Place {
+struct LabPlace {
   Fd name_space;
   std::string name;
   Netlink netlink;
 };
 
 // A cluster that is built, for looking and for faults.
-class Cluster final {
+class BuiltLab final {
  public:
-  static Result<Cluster> open(const LabPlan& plan);
+  static Result<BuiltLab> open(const LabPlan& plan);
 
   const LabPlan& plan() const { return plan_; }
-  NicState healthy() const { return {.rate_bytes_s = plan_.rate_bytes_s}; }
+  LabNicState healthy() const { return {.rate_bytes_s = plan_.rate_bytes_s}; }
   // NICs are those of the plan and its management(), whose rate is left alone. Makes the NIC so, touching only what
   // differs.
-  Status set(ServerId server, NicId nic, const NicState& state);
+  Status set(ServerId server, NicId nic, const LabNicState& state);
   // Resets its connections and says how many there were.
   Result<std::size_t> reset(ServerId server, NicId nic);
   Result<NicReport> read(ServerId server, NicId nic);
 
  private:
-  explicit Cluster(const LabPlan& plan) : plan_(plan) {}
+  explicit BuiltLab(const LabPlan& plan) : plan_(plan) {}
 
   LabPlan plan_;
-  std::vector<Place> places_;  // the switch, then servers
+  std::vector<LabPlace> places_;  // the switch, then servers
 };
 
 }  // namespace r2ccl::lab

@@ -9,7 +9,7 @@
 
 namespace r2ccl::lab {
 
-std::string to_text(const NicState& state, std::uint64_t healthy_rate_bytes_s) {
+std::string to_text(const LabNicState& state, std::uint64_t healthy_rate_bytes_s) {
   std::string text;
   const auto add = [&text](const std::string& words) { text += (text.empty() ? "" : ", ") + words; };
   if (!state.up) add("down");
@@ -19,7 +19,7 @@ std::string to_text(const NicState& state, std::uint64_t healthy_rate_bytes_s) {
   return text.empty() ? "ok" : text;
 }
 
-FaultClock::FaultClock(const std::vector<FaultSpec>& faults, const NicState& base) : base_(base) {
+FaultClock::FaultClock(const std::vector<FaultSpec>& faults, const LabNicState& base) : base_(base) {
   for (const FaultSpec& fault : faults)
     entries_.push_back(
         {.spec = fault, .next = fault.at.unit == FaultStart::Unit::kTime ? fault.at.time : Duration::max()});

@@ -17,19 +17,19 @@
 
 namespace r2ccl::lab {
 
-struct NicState {
+struct LabNicState {
   bool up = true;       // false: switched off in its server
   bool cable = true;    // false: the switch's end is down, carrier is lost
   bool bridged = true;  // false: the switch's end is in no bridge, nothing passes and nothing says so
   std::uint64_t rate_bytes_s = 0;
-  friend bool operator==(const NicState&, const NicState&) = default;
+  friend bool operator==(const LabNicState&, const LabNicState&) = default;
 };
-std::string to_text(const NicState& state, std::uint64_t healthy_rate_bytes_s);  // "ok", "cable out, slow 50 mbit/s"
+std::string to_text(const LabNicState& state, std::uint64_t healthy_rate_bytes_s);  // "ok", "cable out, slow 50 mbit/s"
 
 struct NicChange {
   ServerId server;
   NicId nic;
-  NicState state;      // that it must have now
+  LabNicState state;   // that it must have now
   bool reset = false;  // and its connections are to be reset
   std::string why;     // for people: "cable", "cable is over"; empty: not worth a word
 };
@@ -37,7 +37,7 @@ struct NicChange {
 class FaultClock final {
  public:
   // `base`: what NICs are like without these faults.
-  FaultClock(const std::vector<FaultSpec>& faults, const NicState& base);
+  FaultClock(const std::vector<FaultSpec>& faults, const LabNicState& base);
 
   // What has changed up to `elapsed`, which never goes back; one entry per fault that bites or lets go, in their order.
   std::vector<NicChange> step(Duration elapsed);
@@ -60,7 +60,7 @@ class FaultClock final {
   NicChange change_of(Entry& entry) const;
 
   std::vector<Entry> entries_;
-  const NicState base_;
+  const LabNicState base_;
 };
 
 }  // namespace r2ccl::lab

@@ -33,7 +33,7 @@ struct With {
     Free(object);
   }
 };
-using Link = std::unique_ptr<rtnl_link, With<rtnl_link_put>>;
+using LinkRow = std::unique_ptr<rtnl_link, With<rtnl_link_put>>;
 using Addr = std::unique_ptr<nl_addr, With<nl_addr_put>>;
 using LocalAddress = std::unique_ptr<rtnl_addr, With<rtnl_addr_put>>;
 using Qdisc = std::unique_ptr<rtnl_qdisc, With<rtnl_qdisc_put>>;
@@ -111,7 +111,7 @@ Result<LinkInfo> Netlink::link(const std::string& name) {
   rtnl_link* found = nullptr;
   const Status asked = answer(rtnl_link_get_kernel(socket_.get(), 0, name.c_str(), &found), "find", name);
   if (!asked) return std::unexpected(asked.error());
-  return info_of(Link(found).get());
+  return info_of(LinkRow(found).get());
 }
 
 Result<int> Netlink::index_of(const std::string& name) {
@@ -132,14 +132,14 @@ Result<std::vector<LinkInfo>> Netlink::links() {
 }
 
 Status Netlink::add_bridge(const std::string& name) {
-  const Link bridge(rtnl_link_bridge_alloc());
+  const LinkRow bridge(rtnl_link_bridge_alloc());
   rtnl_link_set_name(bridge.get(), name.c_str());
   return answer(rtnl_link_add(socket_.get(), bridge.get(), NLM_F_CREATE | NLM_F_EXCL), "add bridge", name);
 }
 
 Status Netlink::add_veth(const std::string& name, const std::string& other_name, const Fd& other_namespace) {
-  const Link here(rtnl_link_veth_alloc());
-  const Link there(rtnl_link_veth_get_peer(here.get()));
+  const LinkRow here(rtnl_link_veth_alloc());
+  const LinkRow there(rtnl_link_veth_get_peer(here.get()));
   rtnl_link_set_name(here.get(), name.c_str());
   rtnl_link_set_name(there.get(), other_name.c_str());
   rtnl_link_set_ns_fd(there.get(), other_namespace.get());
@@ -147,7 +147,7 @@ Status Netlink::add_veth(const std::string& name, const std::string& other_name,
 }
 
 Status Netlink::remove_link(int index) {
-  const Link link(rtnl_link_alloc());
+  const LinkRow link(rtnl_link_alloc());
   rtnl_link_set_ifindex(link.get(), index);
   const int code = rtnl_link_delete(socket_.get(), link.get());
   if (code == -NLE_NODEV || code == -NLE_OBJ_NOTFOUND) return {};
@@ -157,8 +157,8 @@ Status Netlink::remove_link(int index) {
 Status Netlink::set_up(const std::string& name, bool up) {
   const auto index = index_of(name);
   if (!index) return std::unexpected(index.error());
-  const Link now(rtnl_link_alloc());
-  const Link wanted(rtnl_link_alloc());
+  const LinkRow now(rtnl_link_alloc());
+  const LinkRow wanted(rtnl_link_alloc());
   rtnl_link_set_ifindex(now.get(), *index);
   if (up)
     rtnl_link_set_flags(wanted.get(), IFF_UP);

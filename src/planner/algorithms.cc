@@ -60,7 +60,7 @@ constexpr auto kAlgorithms = std::to_array<Algorithm>({
 
 Result<Plan> named(const Algorithm& algorithm, const Request& request, const Cluster& cluster, const Tuning& tuning) {
   Result<Plan> plan = algorithm.plan(request, cluster, tuning);
-  if (plan) plan->frame.algorithm = algorithm.name;
+  if (plan) plan->header.algorithm = algorithm.name;
   return plan;
 }
 

@@ -3,7 +3,7 @@
 //
 // all_reduce   Per element: until some rank holds the sum, every other one has sent at least once (p - 1 sends); after that, every
 //              other one still receives (p - 1 receptions). So 2 (p - 1) n bytes pass between ranks, and by the same count over
-//              servers 2 (q - 1) n pass between servers; each server also sends n and receives n. Network: max(n / B_min,
+//              servers 2 (q - 1) n pass between servers; each server also sends n and receives n. PairNetwork: max(n / B_min,
 //              2 (q - 1) n / sum B). Ports: every transfer enters a server by NIC or a GPU by fabric, so 2 (p - 1) n <= T (sum B + p I).
 // all_gather   Server i receives the q - 1 other servers' blocks: (q - 1) / q n / B_i (sending its own n / q is less; the sum over
 //              servers, (q - 1) n / sum B, is never more than the slowest server's term). Ports: its g GPUs receive (p - 1) / p n
@@ -28,7 +28,7 @@
 namespace r2ccl {
 namespace {
 
-struct Shape {
+struct ClusterShape {
   double n, q, g, p;
   std::vector<double> bandwidth;  // of servers; empty with one server, whose NICs carry nothing
   std::uint32_t root_server;
@@ -46,7 +46,7 @@ double sum_of(const std::vector<double>& values) {
 }
 
 // Bytes that must cross the NICs of one server one way.
-double crossing(Collective collective, const Shape& s, bool root) {
+double crossing(Collective collective, const ClusterShape& s, bool root) {
   switch (collective) {
     case Collective::kReduceScatter:
     case Collective::kAllGather:
@@ -64,7 +64,7 @@ double crossing(Collective collective, const Shape& s, bool root) {
   return s.n;
 }
 
-double network_of(Collective collective, const Shape& s) {
+double network_of(Collective collective, const ClusterShape& s) {
   if (s.bandwidth.empty()) return 0;
   if (collective == Collective::kAllReduce) return allreduce_bound(std::span<const double>(s.bandwidth)) * s.n;
   double slowest = 0;
@@ -74,7 +74,7 @@ double network_of(Collective collective, const Shape& s) {
   return slowest;
 }
 
-double ports_of(Collective collective, const Shape& s) {
+double ports_of(Collective collective, const ClusterShape& s) {
   if (s.g < 2) return 0;
   const double sum = sum_of(s.bandwidth);
   const double weakest = s.bandwidth.empty() ? 0 : least(s.bandwidth);
@@ -113,7 +113,7 @@ double gpus_with_nic(const Cluster& cluster) {
 
 // Fabric volume of one GPU when the NICs carry the least. A GPU without its own NIC hands what its NIC would have carried to the
 // others: for all_reduce its reduced shard of n / g, spread over the a GPUs that have one.
-double intra_volume(Collective collective, const Shape& s, double a) {
+double intra_volume(Collective collective, const ClusterShape& s, double a) {
   switch (collective) {
     case Collective::kAllReduce:
       return (2 * (s.g - 1) / s.g + (s.q > 1 ? (s.g - a) / (s.g * a) : 0)) * s.n;
@@ -152,13 +152,13 @@ bool is_ring(Collective collective) {
 
 Bounds bounds_of(Collective collective, std::uint64_t bytes, const Cluster& cluster, std::uint32_t root) {
   R2CCL_ASSERT(root < cluster.ranks(), "no such root");
-  Shape shape{.n = static_cast<double>(bytes),
-              .q = static_cast<double>(cluster.servers),
-              .g = static_cast<double>(cluster.gpus),
-              .p = static_cast<double>(cluster.ranks()),
-              .bandwidth = {},
-              .root_server = root / cluster.gpus,
-              .fabric = cluster.intra_rate};
+  ClusterShape shape{.n = static_cast<double>(bytes),
+                     .q = static_cast<double>(cluster.servers),
+                     .g = static_cast<double>(cluster.gpus),
+                     .p = static_cast<double>(cluster.ranks()),
+                     .bandwidth = {},
+                     .root_server = root / cluster.gpus,
+                     .fabric = cluster.intra_rate};
   std::vector<std::uint32_t> degraded;
   for (std::uint32_t i = 0; cluster.servers > 1 && i < cluster.servers; ++i) {
     shape.bandwidth.push_back(cluster.server_rate(i));

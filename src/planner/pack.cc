@@ -32,7 +32,7 @@ constexpr double kZero = 1e-9;
 // Lighter shapes are dropped; pieces that small only cost messages.
 constexpr double kLeastWeight = 1e-3;
 
-struct Tree {
+struct PackedTree {
   std::uint32_t root = 0;
   std::vector<std::uint32_t> parent;
   std::vector<std::uint32_t> rail;  // of the edge to the parent
@@ -58,8 +58,8 @@ class Edges {
   std::uint32_t servers() const { return q_; }
   double cost(std::uint32_t u, std::uint32_t v) const { return cost_[u * q_ + v]; }
 
-  Tree tree(std::uint32_t root, std::vector<std::uint32_t> parent) const {
-    Tree t{.root = root, .parent = std::move(parent), .rail = std::vector<std::uint32_t>(q_, 0), .price = 0};
+  PackedTree tree(std::uint32_t root, std::vector<std::uint32_t> parent) const {
+    PackedTree t{.root = root, .parent = std::move(parent), .rail = std::vector<std::uint32_t>(q_, 0), .price = 0};
     for (std::uint32_t u = 0; u < q_; ++u) {
       if (u == root) continue;
       t.rail[u] = rail_[u * q_ + t.parent[u]];
@@ -74,10 +74,10 @@ class Edges {
   std::vector<std::uint32_t> rail_;
 };
 
-Tree cheapest_star(const Edges& edges) {
-  Tree best;
+PackedTree cheapest_star(const Edges& edges) {
+  PackedTree best;
   for (std::uint32_t root = 0; root < edges.servers(); ++root) {
-    Tree star = edges.tree(root, std::vector<std::uint32_t>(edges.servers(), root));
+    PackedTree star = edges.tree(root, std::vector<std::uint32_t>(edges.servers(), root));
     if (star.price < best.price) best = std::move(star);
   }
   return best;
@@ -117,10 +117,10 @@ std::vector<std::uint32_t> hang_lower(const Edges& edges, std::uint32_t root) {
   }
 }
 
-Tree cheapest_low_tree(const Edges& edges) {
-  Tree best;
+PackedTree cheapest_low_tree(const Edges& edges) {
+  PackedTree best;
   for (std::uint32_t root = 0; root < edges.servers(); ++root) {
-    Tree low = edges.tree(root, hang_lower(edges, root));
+    PackedTree low = edges.tree(root, hang_lower(edges, root));
     if (low.price < best.price) best = std::move(low);
   }
   return best;
@@ -147,7 +147,7 @@ std::uint32_t depth_from(std::uint32_t root, const std::vector<std::vector<std::
 }
 
 // The minimum spanning tree, rooted where it is lowest. Price kFar: the rails do not join all servers.
-Tree cheapest_tree(const Edges& edges) {
+PackedTree cheapest_tree(const Edges& edges) {
   const std::uint32_t q = edges.servers();
   std::vector<double> distance(q, kFar);
   std::vector<std::uint32_t> to(q, 0);
@@ -211,7 +211,7 @@ class Packer {
     // Prices near the best known ones lead to useful trees much sooner than the present ones, which jump about.
     std::vector<double> calm(rows_);
     for (std::size_t i = 0; i < rows_; ++i) calm[i] = kCalm * best_price_[i] + (1 - kCalm) * price_[i];
-    std::optional<Tree> tree = worthwhile(calm);
+    std::optional<PackedTree> tree = worthwhile(calm);
     if (!tree) tree = worthwhile(price_);
     if (!tree) return false;
     const std::vector<double> column = column_of(*tree);
@@ -219,7 +219,7 @@ class Packer {
   }
   double weight() const {
     double sum = 0;
-    each([&](const Tree&, double weight) { sum += weight; });
+    each([&](const PackedTree&, double weight) { sum += weight; });
     return sum;
   }
   // No packing weighs more.
@@ -234,21 +234,21 @@ class Packer {
  private:
   // Of the trees that are cheap under `nic_price`, the lowest kind that is worth its present price; also learns from the bound that
   // these prices prove: no packing weighs more than the worth of all NICs over the price of the cheapest tree.
-  std::optional<Tree> worthwhile(const std::vector<double>& nic_price) {
+  std::optional<PackedTree> worthwhile(const std::vector<double>& nic_price) {
     const Edges edges(cluster_, nic_price);
-    Tree any = cheapest_tree(edges);
+    PackedTree any = cheapest_tree(edges);
     double worth = 0;
     for (std::size_t i = 0; i < rows_; ++i) worth += nic_price[i] * capacity_[i];
     if (worth < most_proven_ * any.price) {
       most_proven_ = worth / any.price;
       for (std::size_t i = 0; i < rows_; ++i) best_price_[i] = nic_price[i] / any.price;
     }
-    if (Tree star = cheapest_star(edges); present_price(star) < 1 - kGain) return star;
-    if (Tree low = cheapest_low_tree(edges); present_price(low) < 1 - kGain) return low;
+    if (PackedTree star = cheapest_star(edges); present_price(star) < 1 - kGain) return star;
+    if (PackedTree low = cheapest_low_tree(edges); present_price(low) < 1 - kGain) return low;
     if (present_price(any) < 1 - kGain) return any;
     return {};
   }
-  double present_price(const Tree& tree) const {
+  double present_price(const PackedTree& tree) const {
     if (!(tree.price < kFar)) return kFar;
     double sum = 0;
     for (std::uint32_t u = 0; u < cluster_.servers; ++u) {
@@ -262,7 +262,7 @@ class Packer {
     for (std::size_t i = 0; i < rows_; ++i) column[i] = inverse_[i * rows_ + row];
     return column;
   }
-  std::vector<double> column_of(const Tree& tree) const {
+  std::vector<double> column_of(const PackedTree& tree) const {
     std::vector<double> column(rows_, 0.0);
     const auto add = [&](std::size_t row) {
       for (std::size_t i = 0; i < rows_; ++i) column[i] += inverse_[i * rows_ + row];
@@ -276,20 +276,20 @@ class Packer {
   }
   // Brings in a tree, or a slack. `column` is in terms of the basis. False where no NIC limits it, which only rounding can cause:
   // what is packed stays as it is.
-  bool pivot(const std::vector<double>& column, std::optional<Tree> entering);
+  bool pivot(const std::vector<double>& column, std::optional<PackedTree> entering);
 
   const Cluster& cluster_;
   std::size_t rows_;
   std::vector<double> capacity_;
-  std::vector<double> inverse_;             // [row * rows + NIC]
-  std::vector<double> amount_;              // of the basic variable of a row
-  std::vector<std::optional<Tree>> basic_;  // nothing: a slack
-  std::vector<double> price_;               // of NICs
-  std::vector<double> best_price_;          // proved `most_proven_`; the cheapest tree costs 1
+  std::vector<double> inverse_;                   // [row * rows + NIC]
+  std::vector<double> amount_;                    // of the basic variable of a row
+  std::vector<std::optional<PackedTree>> basic_;  // nothing: a slack
+  std::vector<double> price_;                     // of NICs
+  std::vector<double> best_price_;                // proved `most_proven_`; the cheapest tree costs 1
   double most_proven_ = kFar;
 };
 
-bool Packer::pivot(const std::vector<double>& column, std::optional<Tree> entering) {
+bool Packer::pivot(const std::vector<double>& column, std::optional<PackedTree> entering) {
   std::size_t out = rows_;
   for (std::size_t i = 0; i < rows_; ++i) {
     if (column[i] > kZero && (out == rows_ || amount_[i] * column[out] < amount_[out] * column[i])) out = i;
@@ -313,7 +313,7 @@ bool Packer::pivot(const std::vector<double>& column, std::optional<Tree> enteri
   return true;
 }
 
-TreeShape* shape_of(std::vector<TreeShape>& shapes, const Tree& tree) {
+TreeShape* shape_of(std::vector<TreeShape>& shapes, const PackedTree& tree) {
   for (TreeShape& shape : shapes) {
     if (shape.root == tree.root && shape.parent == tree.parent) return &shape;
   }
@@ -325,12 +325,12 @@ TreeShape* shape_of(std::vector<TreeShape>& shapes, const Tree& tree) {
 void unpack(const Cluster& cluster, const Packer& packer, TreePacking& packing) {
   double all = 0;
   packer.each(
-      [&](const Tree& tree, double weight) { shape_of(packing.shapes, tree)->weight += weight, all += weight; });
+      [&](const PackedTree& tree, double weight) { shape_of(packing.shapes, tree)->weight += weight, all += weight; });
   double kept = 0;
   for (const TreeShape& shape : packing.shapes) kept += shape.weight < kLeastWeight * all ? 0 : shape.weight;
 
   PairTraffic traffic(cluster.servers, cluster.nics);
-  packer.each([&](const Tree& tree, double weight) {
+  packer.each([&](const PackedTree& tree, double weight) {
     if (shape_of(packing.shapes, tree)->weight < kLeastWeight * all) return;
     for (std::uint32_t u = 0; u < cluster.servers; ++u) {
       if (u != tree.root) traffic.of(u, tree.parent[u])[tree.rail[u]] += weight / kept;

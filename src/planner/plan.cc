@@ -9,20 +9,20 @@
 namespace r2ccl {
 
 Schedule Plan::schedule() const {
-  Schedule schedule{frame, {}};
-  schedule.lanes.reserve(frame.ranks);
-  for (std::uint32_t rank = 0; rank < frame.ranks; ++rank) schedule.lanes.push_back(lanes(rank));
+  Schedule schedule{header, {}};
+  schedule.lanes.reserve(header.ranks);
+  for (std::uint32_t rank = 0; rank < header.ranks; ++rank) schedule.lanes.push_back(lanes(rank));
   return schedule;
 }
 
-Frame frame_for(const Request& request, const Cluster& cluster, std::string_view algorithm) {
-  Frame frame;
-  frame.collective = request.collective;
-  frame.algorithm = algorithm;
-  frame.ranks = cluster.ranks();
-  frame.ranks_per_server = cluster.gpus;
-  frame.root = request.root;
-  return frame;
+PlanHeader header_for(const Request& request, const Cluster& cluster, std::string_view algorithm) {
+  PlanHeader header;
+  header.collective = request.collective;
+  header.algorithm = algorithm;
+  header.ranks = cluster.ranks();
+  header.ranks_per_server = cluster.gpus;
+  header.root = request.root;
+  return header;
 }
 
 }  // namespace r2ccl

@@ -39,7 +39,7 @@ struct Tuning {
 };
 
 struct Plan {
-  Frame frame;
+  PlanHeader header;
   std::function<std::vector<Lane>(std::uint32_t rank)> lanes;  // emits one rank's part
   double predicted_s = 0;                                      // by the cost model
 

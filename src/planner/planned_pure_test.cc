@@ -68,7 +68,7 @@ TEST(PlannedPure, EqualInputsGiveEqualSchedulesAndEachRankAlone) {
     RC_ASSERT(first->predicted_s == second->predicted_s);
     const Schedule schedule = first->schedule();
     RC_ASSERT(schedule == second->schedule());
-    for (std::uint32_t rank = schedule.frame.ranks; rank-- > 0;) {
+    for (std::uint32_t rank = schedule.header.ranks; rank-- > 0;) {
       RC_ASSERT(second->lanes(rank) == schedule.lanes[rank]);
     }
   });

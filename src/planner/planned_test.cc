@@ -48,42 +48,43 @@ void expect_sentence(const Error& error) {
 }
 
 void expect_frame(const Plan& plan, const Row& row, const Request& request, const Cluster& cluster) {
-  EXPECT_EQ(plan.frame.collective, request.collective);
-  EXPECT_EQ(plan.frame.ranks, cluster.ranks());
-  EXPECT_EQ(plan.frame.ranks_per_server, cluster.gpus);
-  EXPECT_EQ(plan.frame.root, request.root);
+  EXPECT_EQ(plan.header.collective, request.collective);
+  EXPECT_EQ(plan.header.ranks, cluster.ranks());
+  EXPECT_EQ(plan.header.ranks_per_server, cluster.gpus);
+  EXPECT_EQ(plan.header.root, request.root);
   if (row.algorithm != "auto") {
-    EXPECT_EQ(plan.frame.algorithm, row.algorithm);
+    EXPECT_EQ(plan.header.algorithm, row.algorithm);
   }
   EXPECT_TRUE(std::isfinite(plan.predicted_s) && plan.predicted_s >= 0) << plan.predicted_s;
 }
 
 // Whether NICs that work carry what `lane` of server u sends to server v: those of its rail, or of the planned shares.
-bool carried(const Frame& frame, const Lane& lane, const Cluster& cluster, std::uint32_t u, std::uint32_t v) {
+bool carried(const PlanHeader& header, const Lane& lane, const Cluster& cluster, std::uint32_t u, std::uint32_t v) {
   const auto works = [&](std::uint32_t nic) { return cluster.nic(u, nic) > 0 && cluster.nic(v, nic) > 0; };
   if (lane.rail != kAnyRail) {
     const auto rail = static_cast<std::uint32_t>(lane.rail);
-    const bool mapped = !frame.nic_of_rail.empty();
-    const std::uint32_t out = mapped ? frame.nic_of_rail[u * cluster.nics + rail] : rail;
-    const std::uint32_t in = mapped ? frame.nic_of_rail[v * cluster.nics + rail] : rail;
+    const bool mapped = !header.nic_of_rail.empty();
+    const std::uint32_t out = mapped ? header.nic_of_rail[u * cluster.nics + rail] : rail;
+    const std::uint32_t in = mapped ? header.nic_of_rail[v * cluster.nics + rail] : rail;
     if (cluster.fabric == Fabric::kRouted) return cluster.nic(u, out) > 0 && cluster.nic(v, in) > 0;
     return works(out) || works(in);  // where they differ, the transport takes one that both have
   }
-  if (frame.shares.empty()) return example::share_a_rail(cluster, u, v);
+  if (header.shares.empty()) return example::share_a_rail(cluster, u, v);
   std::uint32_t working = 0;
-  for (std::uint32_t nic = 0; nic < cluster.nics; ++nic) working += works(nic) ? frame.shares.of(u, v)[nic] : 0;
+  for (std::uint32_t nic = 0; nic < cluster.nics; ++nic) working += works(nic) ? header.shares.of(u, v)[nic] : 0;
   return working == kShareUnit;
 }
 
 void expect_carried(const Schedule& schedule, const Cluster& cluster) {
-  for (std::uint32_t rank = 0; rank < schedule.frame.ranks; ++rank) {
+  for (std::uint32_t rank = 0; rank < schedule.header.ranks; ++rank) {
     for (const Lane& lane : schedule.lanes[rank]) {
       for (LaneCursor at(lane); !at.done(); at.next()) {
-        if (!sends(at.step().kind) || schedule.frame.layout.share(static_cast<std::uint32_t>(at.span())) == 0) continue;
+        if (!sends(at.step().kind) || schedule.header.layout.share(static_cast<std::uint32_t>(at.span())) == 0)
+          continue;
         const std::uint32_t u = rank / cluster.gpus;
         const auto v = static_cast<std::uint32_t>(at.to()) / cluster.gpus;
-        ASSERT_TRUE(u == v || carried(schedule.frame, lane, cluster, u, v))
-            << schedule.frame.algorithm << ": rank " << rank << ", lane " << lane.name << " to rank " << at.to();
+        ASSERT_TRUE(u == v || carried(schedule.header, lane, cluster, u, v))
+            << schedule.header.algorithm << ": rank " << rank << ", lane " << lane.name << " to rank " << at.to();
       }
     }
   }
@@ -100,7 +101,7 @@ bool prove(const Row& row, const Request& request, const Cluster& cluster, const
   expect_frame(*plan, row, request, cluster);
   const Schedule schedule = plan->schedule();
   const Result<CheckReport> report = check(schedule);
-  EXPECT_TRUE(report) << plan->frame.algorithm << ": " << report.error().what;
+  EXPECT_TRUE(report) << plan->header.algorithm << ": " << report.error().what;
   if (report && cluster.ranks() <= 24) expect_carried(schedule, cluster);  // step by step: dear for many ranks
   return true;
 }

@@ -85,15 +85,15 @@ void hand_out(const Cluster& cluster, std::uint32_t u, std::uint32_t v, double u
 
 // Who may own data and how much time that takes at least: a server that shares no rail with some other one can not be the centre
 // of a star, so it owns nothing.
-struct Owners {
+struct RailOwners {
   std::vector<double> bandwidth;  // 0: may own nothing
   double time = 0;                // for unit data, on pooled NICs
 };
 
-Result<Owners> owners_of(const Cluster& cluster) {
+Result<RailOwners> owners_of(const Cluster& cluster) {
   const std::uint32_t q = cluster.servers;
   const std::vector<double> usable = usable_rates(cluster);
-  Owners owners{.bandwidth = std::vector<double>(q, 0.0), .time = 0};
+  RailOwners owners{.bandwidth = std::vector<double>(q, 0.0), .time = 0};
   double least = 0;
   double sum = 0;
   std::uint32_t barred = 0;
@@ -216,7 +216,7 @@ double load_of(const Cluster& cluster, const RailShares& shares, const PairTraff
 Result<RailPlan> fit_rails(const Cluster& cluster) {
   if (cluster.servers < 2)
     return RailPlan{.rho = {1.0}, .shares = round_shares(cluster, PairTraffic(1, cluster.nics)), .load = 0};
-  const Result<Owners> owners = owners_of(cluster);
+  const Result<RailOwners> owners = owners_of(cluster);
   if (!owners) return std::unexpected(owners.error());
   RailPlan plan;
   plan.rho = owned_shares(owners->bandwidth, owners->time);

@@ -12,9 +12,9 @@ namespace {
 using Order = std::vector<std::uint32_t>;
 
 // Which servers may be neighbours: those whose edge is at least so wide.
-class Neighbours final {
+class RingNeighbours final {
  public:
-  Neighbours(const std::vector<double>& capacity, std::uint32_t servers, double least) : servers_(servers) {
+  RingNeighbours(const std::vector<double>& capacity, std::uint32_t servers, double least) : servers_(servers) {
     for (const double c : capacity) may_.push_back(c >= least ? 1 : 0);
   }
   std::uint32_t servers() const { return servers_; }
@@ -26,7 +26,7 @@ class Neighbours final {
 };
 
 // All paths from server 0 at once: which servers a path over a set can end at. 2^q * q bits; exact.
-std::optional<Order> exact_ring(const Neighbours& near) {
+std::optional<Order> exact_ring(const RingNeighbours& near) {
   const std::uint32_t q = near.servers();
   std::vector<std::uint32_t> ends(std::size_t{1} << q, 0);  // [set] = set of possible last servers
   ends[1] = 1;
@@ -55,7 +55,8 @@ std::optional<Order> exact_ring(const Neighbours& near) {
 // an end least often. Bounded, so it may miss a ring in a sparse graph.
 class PathSearch final {
  public:
-  explicit PathSearch(const Neighbours& near) : near_(near), on_path_(near.servers(), 0), turned_(near.servers(), 0) {}
+  explicit PathSearch(const RingNeighbours& near)
+      : near_(near), on_path_(near.servers(), 0), turned_(near.servers(), 0) {}
 
   std::optional<Order> ring() {
     push(hardest(near_.servers()));
@@ -108,14 +109,14 @@ class PathSearch final {
     return true;
   }
 
-  const Neighbours& near_;
+  const RingNeighbours& near_;
   Order path_;
   std::vector<char> on_path_;
   std::vector<std::uint32_t> turned_;
 };
 
 std::optional<Order> find_ring(const std::vector<double>& capacity, std::uint32_t q, double least) {
-  const Neighbours near(capacity, q, least);
+  const RingNeighbours near(capacity, q, least);
   return q <= kExactServers ? exact_ring(near) : PathSearch(near).ring();
 }
 

@@ -2,7 +2,7 @@
 
 #include <algorithm>
 
-namespace r2ccl {
+namespace r2ccl::plugin {
 namespace {
 
 int speed_of(const Nic& nic) {
@@ -34,4 +34,4 @@ std::vector<NetDevice> make_devices(std::span<const Nic> nics, std::span<const I
   return {all};
 }
 
-}  // namespace r2ccl
+}  // namespace r2ccl::plugin

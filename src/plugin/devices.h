@@ -10,7 +10,7 @@
 #include "topology/discover/interface.h"
 #include "topology/nic.h"
 
-namespace r2ccl {
+namespace r2ccl::plugin {
 
 struct NetDevice {
   std::string name;
@@ -25,4 +25,4 @@ inline constexpr int kUnknownSpeedMbit = 10'000;  // what NCCL assumes where an 
 // `pooled`: one device. Its place is that of the first NIC with a PCI path.
 std::vector<NetDevice> make_devices(std::span<const Nic> nics, std::span<const Interface> interfaces, bool pooled);
 
-}  // namespace r2ccl
+}  // namespace r2ccl::plugin

@@ -2,7 +2,7 @@
 
 #include <gtest/gtest.h>
 
-namespace r2ccl {
+namespace r2ccl::plugin {
 namespace {
 
 std::vector<Nic> three_nics() {
@@ -38,4 +38,4 @@ TEST(NetDevices, OnePerNicHasTheNicsOwn) {
 }
 
 }  // namespace
-}  // namespace r2ccl
+}  // namespace r2ccl::plugin

@@ -3,18 +3,18 @@
 #include <algorithm>
 #include <utility>
 
-namespace r2ccl {
+namespace r2ccl::plugin {
 
-std::optional<EarlyMessage> Shelf::take_now(StreamId stream, std::size_t room) {
+std::optional<EarlyMessage> EarlyMessages::take_now(StreamId stream, std::size_t room) {
   if (on_their_way_.load(std::memory_order_acquire) != 0) return std::nullopt;
   return take_up_to(stream, room);
 }
 
-std::optional<EarlyMessage> Shelf::take(StreamId stream) {
+std::optional<EarlyMessage> EarlyMessages::take(StreamId stream) {
   return take_up_to(stream, SIZE_MAX);
 }
 
-std::optional<EarlyMessage> Shelf::take_up_to(StreamId stream, std::size_t room) {
+std::optional<EarlyMessage> EarlyMessages::take_up_to(StreamId stream, std::size_t room) {
   if (size_.load(std::memory_order_acquire) == 0) return std::nullopt;
   const std::lock_guard lock(mutex_);
   const auto found =
@@ -26,16 +26,16 @@ std::optional<EarlyMessage> Shelf::take_up_to(StreamId stream, std::size_t room)
   return message;
 }
 
-void Shelf::put(EarlyMessage message) {
+void EarlyMessages::put(EarlyMessage message) {
   const std::lock_guard lock(mutex_);
   messages_.push_back(std::move(message));
   size_.store(messages_.size(), std::memory_order_release);
 }
 
-std::deque<EarlyMessage> Shelf::take_all() {
+std::deque<EarlyMessage> EarlyMessages::take_all() {
   const std::lock_guard lock(mutex_);
   size_.store(0, std::memory_order_release);
   return std::exchange(messages_, {});
 }
 
-}  // namespace r2ccl
+}  // namespace r2ccl::plugin

@@ -14,9 +14,9 @@
 
 #include "session/streams/inbox.h"
 
-namespace r2ccl {
+namespace r2ccl::plugin {
 
-class Shelf final {
+class EarlyMessages final {
  public:
   // The next message of the stream, for a receive that has room for so much; none: send it on.
   std::optional<EarlyMessage> take_now(StreamId stream, std::size_t room);
@@ -36,4 +36,4 @@ class Shelf final {
   std::deque<EarlyMessage> messages_;
 };
 
-}  // namespace r2ccl
+}  // namespace r2ccl::plugin

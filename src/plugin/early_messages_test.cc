@@ -4,7 +4,7 @@
 
 #include <gtest/gtest.h>
 
-namespace r2ccl {
+namespace r2ccl::plugin {
 namespace {
 
 constexpr StreamId kOne{1}, kOther{2};
@@ -16,8 +16,8 @@ std::uint64_t number_of(const std::optional<EarlyMessage>& taken) {
   return taken ? taken->tag : 0;
 }
 
-TEST(Shelf, GivesTheMessagesOfAStreamInOrder) {
-  Shelf shelf;
+TEST(EarlyMessages, GivesTheMessagesOfAStreamInOrder) {
+  EarlyMessages shelf;
   shelf.put(message(kOne, 1));
   shelf.put(message(kOther, 2));
   shelf.put(message(kOne, 3));
@@ -28,8 +28,8 @@ TEST(Shelf, GivesTheMessagesOfAStreamInOrder) {
 }
 
 // A receive was asked for when the shelf was empty. The message that came since is its, not that of the receive behind it.
-TEST(Shelf, ReceivesOnTheirWayGoFirst) {
-  Shelf shelf;
+TEST(EarlyMessages, ReceivesOnTheirWayGoFirst) {
+  EarlyMessages shelf;
   ASSERT_FALSE(shelf.take_now(kOne, 10));
   shelf.send_on();
   shelf.put(message(kOne, 1));
@@ -41,16 +41,16 @@ TEST(Shelf, ReceivesOnTheirWayGoFirst) {
 }
 
 // Who has the engine reports the misuse.
-TEST(Shelf, AMessageThatDoesNotFitIsLeft) {
-  Shelf shelf;
+TEST(EarlyMessages, AMessageThatDoesNotFitIsLeft) {
+  EarlyMessages shelf;
   shelf.put(message(kOne, 1, 11));
   shelf.put(message(kOne, 2, 5));
   EXPECT_FALSE(shelf.take_now(kOne, 10));
   EXPECT_EQ(number_of(shelf.take(kOne)), 1u);
 }
 
-TEST(Shelf, IsEmptyOnceAllIsTaken) {
-  Shelf shelf;
+TEST(EarlyMessages, IsEmptyOnceAllIsTaken) {
+  EarlyMessages shelf;
   shelf.put(message(kOne, 1));
   shelf.put(message(kOther, 2));
   EXPECT_EQ(shelf.take_all().size(), 2u);
@@ -59,4 +59,4 @@ TEST(Shelf, IsEmptyOnceAllIsTaken) {
 }
 
 }  // namespace
-}  // namespace r2ccl
+}  // namespace r2ccl::plugin

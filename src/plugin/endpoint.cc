@@ -7,7 +7,7 @@
 
 #include "plugin/token.h"
 
-namespace r2ccl {
+namespace r2ccl::plugin {
 namespace {
 
 constexpr Duration kRefusedMax = 5s;                 // the root refuses us: given up
@@ -56,10 +56,10 @@ Endpoint::~Endpoint() {
 
 // ---- NCCL's calls ------------------------------------------------------------------------------------------------
 
-Connection& Endpoint::add(Engine& engine, Connection::Side side, const UniqueId& id) {
-  auto made = std::make_unique<Connection>(*this, side);
-  Connection& connection = *made;
-  connection.key_ = engine.join(id, side == Connection::Side::kSend ? kSender : kReceiver, 2);
+NetComm& Endpoint::add(Engine& engine, NetComm::Side side, const UniqueId& id) {
+  auto made = std::make_unique<NetComm>(*this, side);
+  NetComm& connection = *made;
+  connection.key_ = engine.join(id, side == NetComm::Side::kSend ? kSender : kReceiver, 2);
   connection.secret_ = id.secret;
   const GroupId group{connection.key_.value};
   connections_.emplace(group, std::move(made));
@@ -76,22 +76,22 @@ Result<Endpoint::Listening> Endpoint::listen() {
       listening = std::unexpected(id.error());
       return;
     }
-    listening = Listening{&add(engine, Connection::Side::kReceive, *id), *id};
+    listening = Listening{&add(engine, NetComm::Side::kReceive, *id), *id};
   });
   return listening;
 }
 
-Connection* Endpoint::connect(const UniqueId& id) {
-  Connection* connection = nullptr;
-  process_->driver().with_engine([&](Engine& engine) { connection = &add(engine, Connection::Side::kSend, id); });
+NetComm* Endpoint::connect(const UniqueId& id) {
+  NetComm* connection = nullptr;
+  process_->driver().with_engine([&](Engine& engine) { connection = &add(engine, NetComm::Side::kSend, id); });
   return connection;
 }
 
-void Endpoint::submit(Request& request) {
+void Endpoint::submit(NetRequest& request) {
   request.result.store(nccl::kSuccess, std::memory_order_relaxed);
   request.open.store(request.count, std::memory_order_relaxed);
-  Connection& connection = *request.connection;
-  const bool sends = connection.side() == Connection::Side::kSend;
+  NetComm& connection = *request.connection;
+  const bool sends = connection.side() == NetComm::Side::kSend;
   SendCopy* copy = nullptr;
   if (sends) {
     copy = connection.copies_.make(request.parts[0].memory.bytes(), request.parts[0].tag);
@@ -111,10 +111,10 @@ void Endpoint::submit(Request& request) {
 }
 
 // A receive of what is there already, by the caller itself.
-bool Endpoint::serve(Request& request) {
-  Connection& connection = *request.connection;
+bool Endpoint::serve(NetRequest& request) {
+  NetComm& connection = *request.connection;
   if (request.count != 1) return false;
-  Request::Part& part = request.parts[0];
+  NetRequest::Part& part = request.parts[0];
   auto message = connection.shelf_.take_now(StreamId{part.tag}, part.memory.size());
   if (!message) return false;
   if (message->length != 0) part.memory.write(0, message->bytes());
@@ -130,7 +130,7 @@ bool Endpoint::serve(Request& request) {
   return true;
 }
 
-void Endpoint::close(Connection& connection) {
+void Endpoint::close(NetComm& connection) {
   process_->driver().with_engine([&](Engine&) {
     now_ = process_->clock().now();
     say_bye(connection);
@@ -146,9 +146,9 @@ Turn Endpoint::step(Instant now) {
   now_ = stepped_ = now;
   Turn turn;
   for (std::size_t i = 0; i < meeting_.size();) {
-    Connection& connection = *meeting_[i];
+    NetComm& connection = *meeting_[i];
     meet(connection, turn);
-    if (connection.state() == Connection::State::kMeeting) {
+    if (connection.state() == NetComm::State::kMeeting) {
       ++i;
     } else {
       meeting_.erase(meeting_.begin() + static_cast<std::ptrdiff_t>(i));
@@ -156,7 +156,7 @@ Turn Endpoint::step(Instant now) {
     }
   }
   if (!gone_) turn.moved |= post_queued();
-  for (Connection* connection : std::vector(waiting_)) {
+  for (NetComm* connection : std::vector(waiting_)) {
     if (now_ >= connection->give_up_) judge_closed(*connection);
     turn.merge({false, connection->give_up_});
   }
@@ -167,13 +167,13 @@ Turn Endpoint::step(Instant now) {
 }
 
 // The connection stands once a path does: what is sent at once leaves at once, and who leaves at once can say so.
-void Endpoint::meet(Connection& connection, Turn& turn) {
+void Endpoint::meet(NetComm& connection, Turn& turn) {
   if (connection.session_ == nullptr && engine_->ready(connection.key_)) join(connection);
-  if (connection.state() == Connection::State::kFailed) return;
+  if (connection.state() == NetComm::State::kFailed) return;
   if (connection.session_ != nullptr) {
     const auto stands = [](const PathView& path) { return path.epoch.value != 0 && path.state != PathState::kClosed; };
     const bool over = connection.session_->state() != SessionState::kActive || connection.peer_closed_;
-    if (over || std::ranges::any_of(connection.session_->paths(), stands)) connection.state_ = Connection::State::kOpen;
+    if (over || std::ranges::any_of(connection.session_->paths(), stands)) connection.state_ = NetComm::State::kOpen;
     return;
   }
   const std::string& refusal = engine_->join_failure(connection.key_);
@@ -186,7 +186,7 @@ void Endpoint::meet(Connection& connection, Turn& turn) {
   turn.merge({false, connection.refused_since_ + kRefusedMax});
 }
 
-void Endpoint::join(Connection& connection) {
+void Endpoint::join(NetComm& connection) {
   const ProcessInfo& peer = peer_of(connection);
   const GroupId group{connection.key_.value};
   connection.peer_ = peer.host;
@@ -198,8 +198,8 @@ void Endpoint::join(Connection& connection) {
   if (!awaited) lose(connection, awaited.error());
 }
 
-const ProcessInfo& Endpoint::peer_of(const Connection& connection) const {
-  return engine_->roster(connection.key_).at(connection.side_ == Connection::Side::kSend ? kReceiver : kSender);
+const ProcessInfo& Endpoint::peer_of(const NetComm& connection) const {
+  return engine_->roster(connection.key_).at(connection.side_ == NetComm::Side::kSend ? kReceiver : kSender);
 }
 
 // Two processes need one control connection, however many connections they have. Both keep the one with the lowest key, as long as
@@ -220,7 +220,7 @@ bool Endpoint::post_queued() {
   }
   if (backlog_.empty()) return false;
   const std::size_t before = backlog_.size();
-  Connection* full = nullptr;  // the last one whose session takes no more now; what it has waits in order
+  NetComm* full = nullptr;  // the last one whose session takes no more now; what it has waits in order
   std::erase_if(backlog_, [&](const Asked& asked) {
     if (asked.connection == full) return false;
     if (post(asked)) return true;
@@ -235,8 +235,8 @@ bool Endpoint::post(const Asked& asked) {
   return asked.copy != nullptr ? post_copy(*asked.connection, *asked.copy) : post_request(*asked.request);
 }
 
-bool Endpoint::post_copy(Connection& connection, SendCopy& copy) {
-  if (connection.state() == Connection::State::kOpen) {
+bool Endpoint::post_copy(NetComm& connection, SendCopy& copy) {
+  if (connection.state() == NetComm::State::kOpen) {
     const auto posted = connection.session_->send(GroupId{connection.key_.value}, StreamId{copy.tag},
                                                   {&copy.memory, 0, copy.length}, copy.tag, token_of(&copy, kCopy));
     if (posted) {
@@ -250,10 +250,10 @@ bool Endpoint::post_copy(Connection& connection, SendCopy& copy) {
   return true;
 }
 
-bool Endpoint::post_request(Request& request) {
-  Connection& connection = *request.connection;
+bool Endpoint::post_request(NetRequest& request) {
+  NetComm& connection = *request.connection;
   const int count = request.count;  // the request may be used again as soon as its last part is over
-  const bool sends = connection.side_ == Connection::Side::kSend;
+  const bool sends = connection.side_ == NetComm::Side::kSend;
   std::array<std::optional<EarlyMessage>, kGroupedMax> early;
   for (int part = 0; part < count; ++part) {
     if (!sends) early[part] = next_early(connection, StreamId{request.parts[part].tag});
@@ -268,7 +268,7 @@ bool Endpoint::post_request(Request& request) {
 }
 
 // What the session handed over since it was last asked comes first: with every receive it may hand over more.
-std::optional<EarlyMessage> Endpoint::next_early(Connection& connection, StreamId stream) {
+std::optional<EarlyMessage> Endpoint::next_early(NetComm& connection, StreamId stream) {
   if (connection.session_ == nullptr) return std::nullopt;
   if (connection.session_->has_early()) {
     for (EarlyMessage& message : connection.session_->take_early()) on_early(*connection.session_, std::move(message));
@@ -276,8 +276,8 @@ std::optional<EarlyMessage> Endpoint::next_early(Connection& connection, StreamI
   return connection.shelf_.take(stream);
 }
 
-void Endpoint::end_early(Request& request, int part, EarlyMessage message) {
-  Connection& connection = *request.connection;
+void Endpoint::end_early(NetRequest& request, int part, EarlyMessage message) {
+  NetComm& connection = *request.connection;
   Session& session = *connection.session_;
   NamedRegion& memory = request.parts[part].memory;
   const std::size_t length = message.length;
@@ -304,18 +304,18 @@ void Endpoint::return_used() {
   for (Used& one : used) one.session->give_back(std::move(one.message));
 }
 
-bool Endpoint::post_part(Connection& connection, Request& request, int part) {
-  if (connection.state() != Connection::State::kOpen) {
+bool Endpoint::post_part(NetComm& connection, NetRequest& request, int part) {
+  if (connection.state() != NetComm::State::kOpen) {
     const nccl::NetResult failure = connection.failure_;
     end_part(request, part, 0, failure == nccl::kSuccess ? nccl::kInternalError : failure);
     return true;
   }
-  Request::Part& what = request.parts[part];
+  NetRequest::Part& what = request.parts[part];
   const GroupId group{connection.key_.value};
   const StreamId stream{what.tag};
   const MemoryRef memory{&what.memory, 0, what.memory.size()};
   const std::uint64_t token = token_of(&request, static_cast<std::uint64_t>(part));
-  const bool sends = connection.side_ == Connection::Side::kSend;
+  const bool sends = connection.side_ == NetComm::Side::kSend;
   const auto posted = sends ? connection.session_->send(group, stream, memory, what.tag, token)
                             : connection.session_->receive(group, stream, memory, what.tag, token);
   if (!posted) {
@@ -330,7 +330,7 @@ bool Endpoint::post_part(Connection& connection, Request& request, int part) {
   return true;
 }
 
-void Endpoint::end_part(Request& request, int part, std::size_t moved, nccl::NetResult result) {
+void Endpoint::end_part(NetRequest& request, int part, std::size_t moved, nccl::NetResult result) {
   request.parts[part].moved = moved;
   if (result != nccl::kSuccess) request.result.store(result, std::memory_order_relaxed);
   request.open.fetch_sub(1, std::memory_order_release);
@@ -350,23 +350,23 @@ void Endpoint::on_completion(ProcessId, const Completion& completion) {
     found->second->copies_.give_back(object_of<SendCopy>(completion.token));
     return fail_if_open(*found->second, completion);
   }
-  if (low == kByeIn) return on_bye(object_of<Connection>(completion.token), completion);
-  Request& request = object_of<Request>(completion.token);
-  Connection& connection = *request.connection;
+  if (low == kByeIn) return on_bye(object_of<NetComm>(completion.token), completion);
+  NetRequest& request = object_of<NetRequest>(completion.token);
+  NetComm& connection = *request.connection;
   --connection.pending_;
   nccl::NetResult result = nccl::kSuccess;
   if (!completion.status) {
     result = result_of(connection, completion.status.error());
     fail_if_open(connection, completion);
-  } else if (connection.side_ == Connection::Side::kReceive) {
+  } else if (connection.side_ == NetComm::Side::kReceive) {
     ++connection.moved_;
   }
   end_part(request, static_cast<int>(low), completion.length, result);
   judge_closed(connection);
 }
 
-void Endpoint::fail_if_open(Connection& connection, const Completion& completion) {
-  if (completion.status || connection.state() != Connection::State::kOpen || connection.closed_) return;
+void Endpoint::fail_if_open(NetComm& connection, const Completion& completion) {
+  if (completion.status || connection.state() != NetComm::State::kOpen || connection.closed_) return;
   lose(connection, completion.status.error());
 }
 
@@ -384,4 +384,4 @@ std::string Endpoint::name_of(PathId path, ProcessId peer) const {
   return here + " to " + end(*other, low ? path.high : path.low);
 }
 
-}  // namespace r2ccl
+}  // namespace r2ccl::plugin

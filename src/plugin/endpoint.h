@@ -20,7 +20,7 @@
 #include "plugin/repair_log.h"
 #include "runtime/threads/process.h"
 
-namespace r2ccl {
+namespace r2ccl::plugin {
 
 class Endpoint final : private EngineTask {
  public:
@@ -31,57 +31,57 @@ class Endpoint final : private EngineTask {
   void say_goodbye();
 
   struct Listening {
-    Connection* connection;
+    NetComm* connection;
     UniqueId id;
   };
   Result<Listening> listen();
-  Connection* connect(const UniqueId& id);
+  NetComm* connect(const UniqueId& id);
   // The caller's memory is in use until the request is over.
-  void submit(Request& request);
+  void submit(NetRequest& request);
   void poll() {
     if (!gone_) process_->driver().poll();
   }
   // Afterwards the connection is not used any more, and no memory of its requests is touched.
-  void close(Connection& connection);
+  void close(NetComm& connection);
 
  private:
   // What callers ask for: a request, or a copy of what one wanted to send.
   struct Asked {
-    Connection* connection;
-    Request* request;
+    NetComm* connection;
+    NetRequest* request;
     SendCopy* copy;
   };
 
   Endpoint(Log& log, std::unique_ptr<Process> process);
   void on_completion(ProcessId peer, const Completion& completion) override;
   void on_early(Session& session, EarlyMessage message) override;
-  void on_word(ProcessId, ByteView) override {}
+  void on_notice(ProcessId, ByteView) override {}
   Turn step(Instant now) override;
 
-  Connection& add(Engine& engine, Connection::Side side, const UniqueId& id);
-  void meet(Connection& connection, Turn& turn);
-  void join(Connection& connection);
-  const ProcessInfo& peer_of(const Connection& connection) const;  // once they have met
+  NetComm& add(Engine& engine, NetComm::Side side, const UniqueId& id);
+  void meet(NetComm& connection, Turn& turn);
+  void join(NetComm& connection);
+  const ProcessInfo& peer_of(const NetComm& connection) const;  // once they have met
   void keep_one_rendezvous(ProcessId peer, KeyId key);
   bool post_queued();
   bool post(const Asked& asked);
-  bool post_request(Request& request);
-  bool post_copy(Connection& connection, SendCopy& copy);
-  bool post_part(Connection& connection, Request& request, int part);
-  bool serve(Request& request);
-  std::optional<EarlyMessage> next_early(Connection& connection, StreamId stream);
-  void end_early(Request& request, int part, EarlyMessage message);
+  bool post_request(NetRequest& request);
+  bool post_copy(NetComm& connection, SendCopy& copy);
+  bool post_part(NetComm& connection, NetRequest& request, int part);
+  bool serve(NetRequest& request);
+  std::optional<EarlyMessage> next_early(NetComm& connection, StreamId stream);
+  void end_early(NetRequest& request, int part, EarlyMessage message);
   void return_used();
-  void end_part(Request& request, int part, std::size_t moved, nccl::NetResult result);
-  void fail_if_open(Connection& connection, const Completion& completion);
-  void on_bye(Connection& connection, const Completion& completion);
-  void say_bye(Connection& connection);
-  bool send_bye(Connection& connection);
-  void judge_closed(Connection& connection);
-  void lose(Connection& connection, const Error& error);
-  void fail_connection(Connection& connection, nccl::NetResult result, const std::string& why);
-  static nccl::NetResult result_of(const Connection& connection, const Error& error);
-  void end(Connection& connection);
+  void end_part(NetRequest& request, int part, std::size_t moved, nccl::NetResult result);
+  void fail_if_open(NetComm& connection, const Completion& completion);
+  void on_bye(NetComm& connection, const Completion& completion);
+  void say_bye(NetComm& connection);
+  bool send_bye(NetComm& connection);
+  void judge_closed(NetComm& connection);
+  void lose(NetComm& connection, const Error& error);
+  void fail_connection(NetComm& connection, nccl::NetResult result, const std::string& why);
+  static nccl::NetResult result_of(const NetComm& connection, const Error& error);
+  void end(NetComm& connection);
   void sweep();
   std::string name_of(PathId path, ProcessId peer) const;
 
@@ -106,12 +106,12 @@ class Endpoint final : private EngineTask {
   Instant now_{};
   Instant stepped_{};
   Turn last_turn_;
-  std::map<GroupId, std::unique_ptr<Connection>> connections_;
+  std::map<GroupId, std::unique_ptr<NetComm>> connections_;
   std::map<ProcessId, KeyId> rendezvous_;  // of the processes that were met
-  std::vector<Connection*> meeting_;
-  std::vector<Connection*> waiting_;  // with give_up_
-  std::vector<Connection*> over_;
+  std::vector<NetComm*> meeting_;
+  std::vector<NetComm*> waiting_;  // with give_up_
+  std::vector<NetComm*> over_;
   std::vector<Asked> backlog_;  // taken from the queue, not given to a session yet
 };
 
-}  // namespace r2ccl
+}  // namespace r2ccl::plugin

@@ -9,7 +9,7 @@
 #include "plugin/endpoint.h"
 #include "plugin/token.h"
 
-namespace r2ccl {
+namespace r2ccl::plugin {
 namespace {
 
 constexpr Duration kCloseGrace = 1s;  // after the receiver has closed, for receipts that are on their way
@@ -33,15 +33,15 @@ void Endpoint::say_goodbye() {
     post_queued();  // to NCCL copies were sent already
     process_->telemetry().set_listener(nullptr);
     for (auto& [group, connection] : connections_) {
-      if (connection->closed_ || connection->state() != Connection::State::kOpen) continue;
+      if (connection->closed_ || connection->state() != NetComm::State::kOpen) continue;
       if (connection->pending_ != 0 || !send_bye(*connection)) connection->session_->abort(group);
     }
   });
   // Small messages may have arrived and still wait for their receives: they would go with the session.
   const auto heard = [&](Engine&) {
     return std::ranges::none_of(connections_, [](const auto& entry) {
-      const Connection& one = *entry.second;
-      return one.side_ == Connection::Side::kSend && one.state() == Connection::State::kOpen && one.pending_ == 0 &&
+      const NetComm& one = *entry.second;
+      return one.side_ == NetComm::Side::kSend && one.state() == NetComm::State::kOpen && one.pending_ == 0 &&
              !one.peer_closed_;
     });
   };
@@ -50,12 +50,12 @@ void Endpoint::say_goodbye() {
   driver.stop();
 }
 
-void Endpoint::on_bye(Connection& connection, const Completion& completion) {
+void Endpoint::on_bye(NetComm& connection, const Completion& completion) {
   if (completion.status) {
     std::memcpy(&connection.peer_moved_, connection.bye_in_.data(), sizeof connection.peer_moved_);
     connection.peer_closed_ = true;
     if (connection.closed_) return end(connection);
-    if (connection.side_ == Connection::Side::kSend) {
+    if (connection.side_ == NetComm::Side::kSend) {
       connection.give_up_ = now_ + kCloseGrace;
       waiting_.push_back(&connection);
     }
@@ -66,7 +66,7 @@ void Endpoint::on_bye(Connection& connection, const Completion& completion) {
 }
 
 // This end is done. What is pending is given up; otherwise the other end is told, and waited for in the background.
-void Endpoint::say_bye(Connection& connection) {
+void Endpoint::say_bye(NetComm& connection) {
   if (!gone_) post_queued();
   connection.closed_ = true;
   const bool idle = std::erase_if(backlog_, [&](const Asked& asked) { return asked.connection == &connection; }) == 0 &&
@@ -76,8 +76,8 @@ void Endpoint::say_bye(Connection& connection) {
 }
 
 // How much this end did, for the other.
-bool Endpoint::send_bye(Connection& connection) {
-  if (connection.state() != Connection::State::kOpen) return false;
+bool Endpoint::send_bye(NetComm& connection) {
+  if (connection.state() != NetComm::State::kOpen) return false;
   const std::uint64_t moved = connection.moved_;
   std::memcpy(connection.bye_out_.data(), &moved, sizeof moved);
   const MemoryRef memory{&connection.bye_out_region_, 0, connection.bye_out_.size()};
@@ -87,32 +87,32 @@ bool Endpoint::send_bye(Connection& connection) {
 }
 
 // The other end has closed: what it will never answer fails now.
-void Endpoint::judge_closed(Connection& connection) {
-  if (!connection.peer_closed_ || connection.pending_ == 0 || connection.state() != Connection::State::kOpen) return;
-  const bool never = connection.side_ == Connection::Side::kReceive ? connection.moved_ >= connection.peer_moved_
-                                                                    : now_ >= connection.give_up_;
+void Endpoint::judge_closed(NetComm& connection) {
+  if (!connection.peer_closed_ || connection.pending_ == 0 || connection.state() != NetComm::State::kOpen) return;
+  const bool never = connection.side_ == NetComm::Side::kReceive ? connection.moved_ >= connection.peer_moved_
+                                                                 : now_ >= connection.give_up_;
   if (never) fail_connection(connection, nccl::kRemoteError, kClosed);
 }
 
-void Endpoint::lose(Connection& connection, const Error& error) {
+void Endpoint::lose(NetComm& connection, const Error& error) {
   // Groups mean nothing to people.
   fail_connection(connection, result_of(connection, error), error.fault == Fault::kAborted ? kClosed : error.what);
 }
 
-void Endpoint::fail_connection(Connection& connection, nccl::NetResult result, const std::string& why) {
-  if (connection.state() == Connection::State::kFailed) return;
+void Endpoint::fail_connection(NetComm& connection, nccl::NetResult result, const std::string& why) {
+  if (connection.state() == NetComm::State::kFailed) return;
   connection.failure_ = result;
-  connection.state_ = Connection::State::kFailed;
+  connection.state_ = NetComm::State::kFailed;
   std::erase(waiting_, &connection);
   if (log_.enabled(LogLevel::kWarn)) {
-    log_.write(LogLevel::kWarn, fmt::format("A connection {} {} is lost: {}",
-                                            connection.side_ == Connection::Side::kSend ? "to" : "from",
-                                            connection.peer_.empty() ? "its peer" : connection.peer_, why));
+    log_.write(LogLevel::kWarn,
+               fmt::format("A connection {} {} is lost: {}", connection.side_ == NetComm::Side::kSend ? "to" : "from",
+                           connection.peer_.empty() ? "its peer" : connection.peer_, why));
   }
   if (connection.session_ != nullptr) connection.session_->abort(GroupId{connection.key_.value});
 }
 
-nccl::NetResult Endpoint::result_of(const Connection& connection, const Error& error) {
+nccl::NetResult Endpoint::result_of(const NetComm& connection, const Error& error) {
   if (connection.failure_ != nccl::kSuccess) return connection.failure_;
   switch (error.fault) {
     case Fault::kMisuse:
@@ -132,7 +132,7 @@ nccl::NetResult Endpoint::result_of(const Connection& connection, const Error& e
 }
 
 // Nothing of it is read or written afterwards; it goes with the next sweep.
-void Endpoint::end(Connection& connection) {
+void Endpoint::end(NetComm& connection) {
   if (std::ranges::find(over_, &connection) != over_.end()) return;
   if (connection.session_ != nullptr) connection.session_->abort(GroupId{connection.key_.value});
   for (EarlyMessage& message : connection.shelf_.take_all()) connection.session_->give_back(std::move(message));
@@ -140,7 +140,7 @@ void Endpoint::end(Connection& connection) {
 }
 
 void Endpoint::sweep() {
-  for (Connection* connection : std::exchange(over_, {})) {
+  for (NetComm* connection : std::exchange(over_, {})) {
     const GroupId group{connection->key_.value};
     std::erase(meeting_, connection);
     std::erase(waiting_, connection);
@@ -153,4 +153,4 @@ void Endpoint::sweep() {
   }
 }
 
-}  // namespace r2ccl
+}  // namespace r2ccl::plugin

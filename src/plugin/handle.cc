@@ -4,7 +4,7 @@
 
 #include "base/crc32c.h"
 
-namespace r2ccl {
+namespace r2ccl::plugin {
 namespace {
 
 constexpr std::uint32_t kMagic = 0x484e3252;  // "R2NH"
@@ -42,4 +42,4 @@ Result<UniqueId> read_handle(std::span<const std::byte, nccl::kHandleBytes> in) 
   return id;
 }
 
-}  // namespace r2ccl
+}  // namespace r2ccl::plugin

@@ -10,7 +10,7 @@
 #include "control/unique_id.h"
 #include "plugin/nccl/nccl_net.h"
 
-namespace r2ccl {
+namespace r2ccl::plugin {
 
 inline constexpr std::size_t kHandleAddressesMax = 2;
 
@@ -19,4 +19,4 @@ void write_handle(const UniqueId& id, std::span<std::byte, nccl::kHandleBytes> o
 // Misuse when it is not one of ours, or damaged.
 Result<UniqueId> read_handle(std::span<const std::byte, nccl::kHandleBytes> in);
 
-}  // namespace r2ccl
+}  // namespace r2ccl::plugin

@@ -2,7 +2,7 @@
 
 #include <gtest/gtest.h>
 
-namespace r2ccl {
+namespace r2ccl::plugin {
 namespace {
 
 using Handle = std::array<std::byte, nccl::kHandleBytes>;
@@ -41,4 +41,4 @@ TEST(Handle, EveryDamagedBitIsFound) {
 }
 
 }  // namespace
-}  // namespace r2ccl
+}  // namespace r2ccl::plugin

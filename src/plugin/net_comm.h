@@ -27,10 +27,10 @@
 #include "session/session.h"
 #include "transport/link.h"
 
-namespace r2ccl {
+namespace r2ccl::plugin {
 
 class Endpoint;
-class Connection;
+class NetComm;
 
 inline constexpr int kGroupedMax = 8;  // receives in one request
 
@@ -52,49 +52,49 @@ class NamedRegion final : public Region {
 };
 
 // One isend, or one irecv of several parts. Made once and used again and again.
-struct alignas(16) Request {
+struct alignas(16) NetRequest {
   struct Part {
     NamedRegion memory;
     std::uint32_t tag = 0;
     std::size_t moved = 0;  // bytes, once over
     void* event = nullptr;  // of NCCL's profiler
   };
-  Connection* connection = nullptr;
+  NetComm* connection = nullptr;
   Part* parts = nullptr;
   int count = 0;
-  Request* next_free = nullptr;
+  NetRequest* next_free = nullptr;
   std::atomic<int> open = 0;  // parts that are not over; what they moved is seen by whoever sees 0
   std::atomic<nccl::NetResult> result = nccl::kSuccess;
 };
 
-class alignas(16) Connection final {
+class alignas(16) NetComm final {
  public:
   enum class State : std::uint8_t { kMeeting, kOpen, kFailed };
   enum class Side : std::uint8_t { kSend, kReceive };
 
-  Connection(Endpoint& endpoint, Side side);
-  Connection(const Connection&) = delete;
-  Connection& operator=(const Connection&) = delete;
+  NetComm(Endpoint& endpoint, Side side);
+  NetComm(const NetComm&) = delete;
+  NetComm& operator=(const NetComm&) = delete;
 
   // ---- NCCL's thread ----
   Endpoint& endpoint() const { return endpoint_; }
   Side side() const { return side_; }
   State state() const { return state_.load(std::memory_order_acquire); }
   nccl::NetResult failure() const { return failure_; }
-  Request* take();  // null: all are in use
-  void give_back(Request& request);
+  NetRequest* take();  // null: all are in use
+  void give_back(NetRequest& request);
 
  private:
   friend class Endpoint;
   Endpoint& endpoint_;
   const Side side_;
-  std::unique_ptr<Request[]> requests_;
-  std::unique_ptr<Request::Part[]> parts_;
-  Request* free_ = nullptr;
+  std::unique_ptr<NetRequest[]> requests_;
+  std::unique_ptr<NetRequest::Part[]> parts_;
+  NetRequest* free_ = nullptr;
   std::atomic<State> state_ = State::kMeeting;
   std::atomic<nccl::NetResult> failure_ = nccl::kSuccess;
   SendCopies copies_;
-  Shelf shelf_;
+  EarlyMessages shelf_;
 
   // ---- with the engine held ----
   KeyId key_;
@@ -113,4 +113,4 @@ class alignas(16) Connection final {
   HostRegion bye_out_region_{bye_out_.data(), bye_out_.size()};
 };
 
-}  // namespace r2ccl
+}  // namespace r2ccl::plugin

@@ -4,7 +4,7 @@
 
 #include "base/units.h"
 
-namespace r2ccl {
+namespace r2ccl::plugin {
 
 void RepairLog::on_event(const Event& event) {
   switch (event.kind) {
@@ -45,4 +45,4 @@ Instant RepairLog::step(Instant now) {
   return kNever;
 }
 
-}  // namespace r2ccl
+}  // namespace r2ccl::plugin

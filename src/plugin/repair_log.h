@@ -11,7 +11,7 @@
 #include "env/env.h"
 #include "telemetry/telemetry.h"
 
-namespace r2ccl {
+namespace r2ccl::plugin {
 
 class RepairLog final : public EventListener {
  public:
@@ -38,4 +38,4 @@ class RepairLog final : public EventListener {
   std::uint64_t resent_bytes_ = 0;
 };
 
-}  // namespace r2ccl
+}  // namespace r2ccl::plugin

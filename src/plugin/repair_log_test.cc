@@ -2,7 +2,7 @@
 
 #include <gtest/gtest.h>
 
-namespace r2ccl {
+namespace r2ccl::plugin {
 namespace {
 
 struct Lines final : Log {
@@ -56,4 +56,4 @@ TEST_F(RepairLogTest, WhatIsNoFailureIsNotSaid) {
 }
 
 }  // namespace
-}  // namespace r2ccl
+}  // namespace r2ccl::plugin

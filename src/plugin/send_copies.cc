@@ -2,7 +2,7 @@
 
 #include <cstring>
 
-namespace r2ccl {
+namespace r2ccl::plugin {
 
 SendCopy* SendCopies::make(ByteView bytes, std::uint32_t tag) {
   if (bytes.size() > kLengthMax) return nullptr;
@@ -32,4 +32,4 @@ void SendCopies::give_back(SendCopy& copy) {
   rooms_[size_class(copy.length)].free.push_back(&copy);
 }
 
-}  // namespace r2ccl
+}  // namespace r2ccl::plugin

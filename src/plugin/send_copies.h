@@ -14,7 +14,7 @@
 #include "base/bytes.h"
 #include "session/streams/owned_region.h"
 
-namespace r2ccl {
+namespace r2ccl::plugin {
 
 struct alignas(16) SendCopy {
   explicit SendCopy(std::size_t room) : memory(room) {}
@@ -46,4 +46,4 @@ class SendCopies final {
   std::size_t bytes_ = 0;  // under way
 };
 
-}  // namespace r2ccl
+}  // namespace r2ccl::plugin

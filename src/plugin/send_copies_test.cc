@@ -6,7 +6,7 @@
 
 #include <algorithm>
 
-namespace r2ccl {
+namespace r2ccl::plugin {
 namespace {
 
 TEST(SendCopies, HaveTheBytes) {
@@ -37,4 +37,4 @@ TEST(SendCopies, AreBoundedByBytesAndNumber) {
 }
 
 }  // namespace
-}  // namespace r2ccl
+}  // namespace r2ccl::plugin

@@ -7,10 +7,10 @@
 
 #include "plugin/net_comm.h"
 
-namespace r2ccl {
+namespace r2ccl::plugin {
 
 inline constexpr std::uint64_t kByeIn = 8, kByeOut = 9, kCopy = 10, kLowBits = 15;
-static_assert(kGroupedMax <= kByeIn && alignof(Request) > kLowBits && alignof(Connection) > kLowBits &&
+static_assert(kGroupedMax <= kByeIn && alignof(NetRequest) > kLowBits && alignof(NetComm) > kLowBits &&
               alignof(SendCopy) > kLowBits);
 inline constexpr StreamId kByeStream{std::uint64_t{1} << 32};  // tags are below
 
@@ -22,4 +22,4 @@ T& object_of(std::uint64_t token) {
   return *std::bit_cast<T*>(token & ~kLowBits);
 }
 
-}  // namespace r2ccl
+}  // namespace r2ccl::plugin

@@ -6,7 +6,7 @@
 //   1           in the middle of a call: of the first collective that is large, or of one from the tenth on (is_middle)
 //   2, 3        before the first call: the communicator is ready once all ranks have agreed on the map without the NIC
 //
-// Every process gets the same environment and knows the same members, so all come to the same NIC without a word; those of that server pull
+// Every process gets the same environment and knows the same members, so all come to the same NIC without a notice; those of that server pull
 // the cable, each for itself. The first communicator with other ranks decides, once in the life of an endpoint (comm/world.h): communicators
 // that are split off later find the NIC as it is. A program whose ranks first meet in several separate communicators loses one NIC in each.
 

@@ -29,7 +29,7 @@ Secret secret_of(const std::string& text) {
 }
 
 // Its communicators go before it does, and they before the engine.
-struct Endpoint {
+struct RankEndpoint {
   std::unique_ptr<Process> process;
   StatsWriter stats;
   bool loss_decided = false;  // comm/seed_loss.h; with the engine held
@@ -46,16 +46,17 @@ struct World::Impl {
   const std::optional<MeetingPlace> place;
   const CpuDevice device;
   std::mutex mutex;  // guards what follows
-  std::vector<std::shared_ptr<Endpoint>> endpoints;
+  std::vector<std::shared_ptr<RankEndpoint>> endpoints;
   std::map<Secret, std::uint32_t> local_ranks;  // that joined so far, by job
 
-  Result<std::shared_ptr<Endpoint>> endpoint(std::size_t number) {
+  Result<std::shared_ptr<RankEndpoint>> endpoint(std::size_t number) {
     const std::lock_guard lock(mutex);
     while (endpoints.size() <= number) {
       auto made = Process::create(settings, {.place = place});
       if (!made) return std::unexpected(made.error());
       Log& log = (*made)->log();
-      endpoints.push_back(std::make_shared<Endpoint>(std::move(*made), StatsWriter(settings, endpoints.size(), log)));
+      endpoints.push_back(
+          std::make_shared<RankEndpoint>(std::move(*made), StatsWriter(settings, endpoints.size(), log)));
     }
     return endpoints[number];
   }
@@ -72,7 +73,7 @@ struct World::Impl {
 
 struct Comm::Impl {
   std::shared_ptr<World::Impl> world;
-  std::shared_ptr<Endpoint> endpoint;
+  std::shared_ptr<RankEndpoint> endpoint;
   std::unique_ptr<Communicator> communicator;  // touched with the engine held only, and so is
   std::unique_ptr<Invitation> invitation;
 
@@ -108,9 +109,9 @@ struct Comm::Impl {
   }
   // With the engine held: hurries, if the ticket needs it.
   bool done(const CallTicket& ticket) {
-    if (!ticket.done && communicator->may_hurry()) {
+    if (!ticket.done && communicator->may_spin()) {
       const bool crowded = communicator->ranks_here() > processors_here;
-      communicator->hurry(driver().looked_at(), [&](int looks) {
+      communicator->spin(driver().looked_at(), [&](int looks) {
         relax(crowded ? INT_MAX : looks);
         return !driver().wanted();
       });

@@ -51,7 +51,7 @@ struct Engine::Impl final : HealthNoticeSender {
   std::deque<WaitingLink> probes;  // answered; the other end closes first, so that it is sure to hear the answer
   Stage stage = Stage::kRunning;
   Instant last_step{};
-  bool stirred = true;    // there is something for the chores
+  bool dirty = true;      // there is something for the chores
   Instant next_chores{};  // … or will be then
   Instant last_chores{};
   Instant provider_next{};              // when links may have something without being told
@@ -62,7 +62,7 @@ struct Engine::Impl final : HealthNoticeSender {
     if (env.log.enabled(level)) env.log.write(level, line);
   }
 
-  void send_health_notice(ProcessId to, NoticeKind kind, ByteView bytes) override {
+  void send_notice(ProcessId to, NoticeKind kind, ByteView bytes) override {
     // Either way may be the one that broke. What may come twice takes both.
     const auto found = sessions.find(to);
     const bool told = found != sessions.end() && found->second->tell(static_cast<std::uint8_t>(kind), bytes);
@@ -77,7 +77,7 @@ struct Engine::Impl final : HealthNoticeSender {
 
   // Through a rendezvous both are in, one that works if there is any.
   void send_by_control(ProcessId to, NoticeKind kind, ByteView bytes) {
-    stirred = true;
+    dirty = true;
     Rendezvous* way = nullptr;
     for (auto& [key, meeting] : meetings) {
       if (meeting.names(to) && (way == nullptr || !way->connected())) way = &meeting;
@@ -116,13 +116,13 @@ struct Engine::Impl final : HealthNoticeSender {
       turn.merge(session->step(now));
       if (session->take_carrier_news()) ++carrier_changes;
       for (const Observation& seen : session->take_observations()) {
-        stirred = true;
+        dirty = true;
         if (session->state() != SessionState::kActive) continue;
         judge->on_observation(peer, seen, now);
         doubt(seen, *session, now);
       }
-      for (const Session::Word& word : session->take_words()) {
-        on_word(peer, static_cast<NoticeKind>(word.kind), word.bytes, now);
+      for (const Session::Notice& word : session->take_notices()) {
+        on_notice(peer, static_cast<NoticeKind>(word.kind), word.bytes, now);
       }
     }
     return turn;
@@ -137,12 +137,12 @@ struct Engine::Impl final : HealthNoticeSender {
     }
   }
 
-  void on_word(ProcessId from, NoticeKind kind, ByteView bytes, Instant now) {
-    stirred = true;
+  void on_notice(ProcessId from, NoticeKind kind, ByteView bytes, Instant now) {
+    dirty = true;
     if (kind != NoticeKind::kApplication) return judge->on_notice(from, kind, bytes, now);
     Reader in(bytes);
     const auto task = tasks.find(GroupId{in.get<std::uint64_t>()});
-    if (in.ok() && task != tasks.end()) task->second->on_word(from, bytes.subspan(sizeof(std::uint64_t)));
+    if (in.ok() && task != tasks.end()) task->second->on_notice(from, bytes.subspan(sizeof(std::uint64_t)));
   }
 
   // Sessions that end take their paths with them; that is no NIC's fault.
@@ -221,7 +221,7 @@ struct Engine::Impl final : HealthNoticeSender {
 
   // ---- control ----
   Rendezvous& meeting(KeyId key) {
-    stirred = true;
+    dirty = true;
     return meetings.try_emplace(key, key, provider, env.log).first->second;
   }
   const Rendezvous& known(KeyId key) const {
@@ -324,7 +324,7 @@ struct Engine::Impl final : HealthNoticeSender {
       Session* session = session_with(event.process, now);
       if (session != nullptr && !event.bytes.empty()) session->on_notice(event.bytes, now);
     } else {
-      on_word(event.process, event.notice, event.bytes, now);
+      on_notice(event.process, event.notice, event.bytes, now);
     }
   }
 
@@ -332,7 +332,7 @@ struct Engine::Impl final : HealthNoticeSender {
   // What is not on the way of a message: only where something came for it, was said to it, or its time is up.
   void do_chores(Instant now) {
     Turn turn;
-    stirred = false;
+    dirty = false;
     last_chores = now;
     if (judge) {
       excuse_ended();
@@ -341,7 +341,7 @@ struct Engine::Impl final : HealthNoticeSender {
     turn.merge(step_waiting_links(now));
     turn.merge(step_control(now));
     turn.merge(step_finishing(now));
-    stirred |= turn.moved;
+    dirty |= turn.moved;
     next_chores = turn.next;
   }
 
@@ -443,7 +443,7 @@ const std::vector<ProcessId>& Engine::left(KeyId rendezvous) const {
   return impl_->known(rendezvous).left();
 }
 void Engine::leave(KeyId rendezvous, Instant now) {
-  impl_->stirred = true;
+  impl_->dirty = true;
   if (const auto found = impl_->meetings.find(rendezvous); found != impl_->meetings.end())
     found->second.leave(false, now);
 }
@@ -476,12 +476,12 @@ Session* Engine::find_session(ProcessId peer) {
   return found == impl_->sessions.end() ? nullptr : found->second.get();
 }
 
-void Engine::tell(ProcessId to, GroupId group, ByteView bytes) {
+void Engine::notify(ProcessId to, GroupId group, ByteView bytes) {
   Bytes body;
   Writer out(body);
   out.put(group.value);
   out.put(bytes);
-  impl_->send_health_notice(to, NoticeKind::kApplication, body);
+  impl_->send_notice(to, NoticeKind::kApplication, body);
 }
 
 Turn Engine::step(Instant now) {
@@ -490,7 +490,7 @@ Turn Engine::step(Instant now) {
   impl_->last_step = now;
   Turn turn = impl_->provider.step(now);
   const bool came = turn.moved || now >= std::exchange(impl_->provider_next, turn.next);
-  if (came || now >= impl_->next_chores || impl_->stage != Impl::Stage::kRunning) impl_->stirred = true;
+  if (came || now >= impl_->next_chores || impl_->stage != Impl::Stage::kRunning) impl_->dirty = true;
   if (came) {
     turn.moved |= impl_->accept_links(now);
     turn.moved |= impl_->take_nic_events(now);
@@ -501,8 +501,8 @@ Turn Engine::step(Instant now) {
   turn.merge(messages);
   // Who waits for a message hears of it first; chores have the next turn, in which mostly nothing comes.
   const bool first = messages.moved && now < impl_->last_chores + EngineLimits::kChoresWait;
-  if (impl_->stirred && !first) impl_->do_chores(now);
-  turn.merge({impl_->stirred, impl_->next_chores});
+  if (impl_->dirty && !first) impl_->do_chores(now);
+  turn.merge({impl_->dirty, impl_->next_chores});
   return turn;
 }
 

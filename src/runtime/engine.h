@@ -54,7 +54,7 @@ class EngineTask {
   virtual void on_completion(ProcessId peer, const Completion& completion) = 0;
   // Only where sessions hand such messages over; the task gives it back to the session.
   virtual void on_early(Session&, EarlyMessage) { throw Bug("this task takes no early messages"); }
-  virtual void on_word(ProcessId from, ByteView bytes) = 0;  // what its other end said with Engine::tell()
+  virtual void on_notice(ProcessId from, ByteView bytes) = 0;  // what its other end said with Engine::notify()
   virtual Turn step(Instant now) = 0;  // after the sessions; what it posts leaves in the same turn
 };
 
@@ -112,7 +112,7 @@ class Engine final : private NoticeSender {
   void detach(GroupId group);
 
   // A word to the group's task in another process, best effort, whichever way is open; it may come twice.
-  void tell(ProcessId to, GroupId group, ByteView bytes);
+  void notify(ProcessId to, GroupId group, ByteView bytes);
 
   Turn step(Instant now);
   // Only sends what was posted, without looking for what has arrived: the cheap half of a turn, for a caller that posts.

@@ -18,12 +18,12 @@ struct FixedClock final : Clock {
 };
 
 struct Node {
-  Node(test::TestNet& net, Clock& clock, std::uint64_t process, std::size_t nics, const EngineConfig& config)
+  Node(test::ControlTestNet& net, Clock& clock, std::uint64_t process, std::size_t nics, const EngineConfig& config)
       : provider(net, ProcessId{process}, nics),
         engine({clock, random, log}, provider, keyring, telemetry, {process}, config) {}
   test::NullLog log;
   test::CountingRandom random;
-  test::TestProvider provider;
+  test::ControlTestProvider provider;
   Keyring keyring;
   Telemetry telemetry;
   Engine engine;
@@ -50,7 +50,7 @@ struct Job {
     settle();
   }
   Engine& engine(std::uint64_t process) { return nodes[process - 1]->engine; }
-  test::TestProvider& provider(std::uint64_t process) { return nodes[process - 1]->provider; }
+  test::ControlTestProvider& provider(std::uint64_t process) { return nodes[process - 1]->provider; }
   void settle() {
     for (int round = 0; round < 100; ++round) {
       for (auto& node : nodes) node->engine.step(clock.at);
@@ -64,7 +64,7 @@ struct Job {
   }
 
   FixedClock clock;
-  test::TestNet net;
+  test::ControlTestNet net;
   test::CountingRandom random;
   UniqueId id;
   std::vector<std::unique_ptr<Node>> nodes;
@@ -170,7 +170,7 @@ TEST(Engine, ProbeIsAnsweredAndLeavesNothingBehind) {
 }
 
 TEST(Engine, NicThatCanNotListenIsLeftOutAndNamed) {
-  test::TestNet net;
+  test::ControlTestNet net;
   FixedClock clock;
   Node node(net, clock, 1, 3, config_of(1));
   node.provider.broken_nic = NicId{1};
@@ -181,7 +181,7 @@ TEST(Engine, NicThatCanNotListenIsLeftOutAndNamed) {
 }
 
 TEST(Engine, NoNicLeftIsAnError) {
-  test::TestNet net;
+  test::ControlTestNet net;
   FixedClock clock;
   Node node(net, clock, 1, 1, config_of(1));
   node.provider.broken_nic = NicId{0};
@@ -189,7 +189,7 @@ TEST(Engine, NoNicLeftIsAnError) {
 }
 
 TEST(Engine, ManagementNicCarriesNoData) {
-  test::TestNet net;
+  test::ControlTestNet net;
   FixedClock clock;
   EngineConfig config = config_of(1);
   config.management_nic = config.place_nic = NicId{2};
@@ -270,7 +270,7 @@ TEST(Engine, ASessionMadeAfterANicLostItsCarrierKnowsAndTellsThePeer) {
 
 struct CountingTask final : EngineTask {
   void on_completion(ProcessId, const Completion& completion) override { tokens.push_back(completion.token); }
-  void on_word(ProcessId, ByteView bytes) override { words.emplace_back(bytes.begin(), bytes.end()); }
+  void on_notice(ProcessId, ByteView bytes) override { words.emplace_back(bytes.begin(), bytes.end()); }
   Turn step(Instant) override {
     ++steps;
     return {};
@@ -298,8 +298,8 @@ TEST(Engine, CompletionsGoToTheTaskOfTheirGroup) {
   EXPECT_GT(mine[1].steps, 0);
   CountingTask theirs;
   job.engine(2).attach({1}, theirs);
-  job.engine(1).tell({2}, {1}, Bytes(3, std::byte{7}));
-  job.engine(1).tell({2}, {9}, Bytes(3, std::byte{7}));
+  job.engine(1).notify({2}, {1}, Bytes(3, std::byte{7}));
+  job.engine(1).notify({2}, {9}, Bytes(3, std::byte{7}));
   job.settle();
   ASSERT_FALSE(theirs.words.empty());
   EXPECT_EQ(theirs.words.front(), Bytes(3, std::byte{7}));

@@ -56,7 +56,7 @@ Judge::Judge(const ProcessInfo& self, const std::vector<ProcessInfo>& roster, Pr
 void Judge::on_observation(ProcessId peer, const Observation& seen, Instant now) {
   if (says_nothing(seen.cause)) return;
   remember(seen, now);
-  if (seen.cause != Cause::kTold) sender_.send_health_notice(peer, NoticeKind::kObservation, encode_observation(seen));
+  if (seen.cause != Cause::kTold) sender_.send_notice(peer, NoticeKind::kObservation, encode_observation(seen));
   open_case(peer, seen.here, seen.there, now);
 }
 
@@ -217,7 +217,7 @@ void Judge::ask(std::uint64_t number, Question question, ProcessId asked, NicId 
   if (asked == self_.process) {
     connect(token, from, target, nic);
   } else {
-    sender_.send_health_notice(asked, NoticeKind::kProbeRequest, encode_probe_request({token, from, target, nic}));
+    sender_.send_notice(asked, NoticeKind::kProbeRequest, encode_probe_request({token, from, target, nic}));
   }
 }
 
@@ -244,7 +244,7 @@ void Judge::on_answer(std::uint64_t token, ProbeResult result, bool refused) {
   if (const auto other = for_others_.find(token); other != for_others_.end()) {
     const auto [process, their_token] = other->second;
     for_others_.erase(other);
-    return sender_.send_health_notice(process, NoticeKind::kProbeResult, encode_probe_answer({their_token, result}));
+    return sender_.send_notice(process, NoticeKind::kProbeResult, encode_probe_answer({their_token, result}));
   }
   const auto asked = asked_.find(token);
   if (asked == asked_.end()) return;
@@ -295,7 +295,7 @@ void Judge::conclude(const Verdict& verdict, bool tell_peers, Instant now) {
   for (const Case& item : covered) {
     if (std::ranges::find(told, item.peer) != told.end()) continue;
     told.push_back(item.peer);
-    sender_.send_health_notice(item.peer, NoticeKind::kVerdict, encode_verdict(verdict));
+    sender_.send_notice(item.peer, NoticeKind::kVerdict, encode_verdict(verdict));
   }
 }
 

@@ -38,7 +38,7 @@ namespace r2ccl {
 class HealthNoticeSender {
  public:
   virtual ~HealthNoticeSender() = default;
-  virtual void send_health_notice(ProcessId to, NoticeKind kind, ByteView bytes) = 0;
+  virtual void send_notice(ProcessId to, NoticeKind kind, ByteView bytes) = 0;
   virtual KeyId key_for(ProcessId process) const = 0;  // that both processes know
 };
 

@@ -84,7 +84,7 @@ struct World final {
           provider({number}, world.ways),
           judge(world.roster[number - 1], world.roster, provider, *this, log, telemetry, config) {}
     KeyId key_for(ProcessId) const override { return {}; }
-    void send_health_notice(ProcessId to, NoticeKind kind, ByteView bytes) override {
+    void send_notice(ProcessId to, NoticeKind kind, ByteView bytes) override {
       if (world.control_works) world.mail.push_back({{self}, to, kind, Bytes(bytes.begin(), bytes.end())});
     }
     World& world;

@@ -175,7 +175,7 @@ struct RailShares {
 };
 
 // What all ranks have in common.
-struct Frame {
+struct PlanHeader {
   Collective collective = Collective::kAllReduce;
   std::string algorithm;  // the name it was planned under
   std::uint32_t ranks = 1;
@@ -188,11 +188,11 @@ struct Frame {
   RailShares shares;
   // Lanes pinned to rail k use NIC nic_of_rail[server * rails + k] of a server instead of NIC k; empty: NIC k.
   std::vector<std::uint8_t> nic_of_rail;
-  friend bool operator==(const Frame&, const Frame&) = default;
+  friend bool operator==(const PlanHeader&, const PlanHeader&) = default;
 };
 
 struct Schedule {
-  Frame frame;
+  PlanHeader header;
   std::vector<std::vector<Lane>> lanes;  // [rank]
   friend bool operator==(const Schedule&, const Schedule&) = default;
 };

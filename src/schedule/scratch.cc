@@ -32,27 +32,27 @@ bool reduces(StepKind kind) {
 
 class RankNeed {
  public:
-  RankNeed(const Frame& frame, std::uint64_t bytes) : frame_(frame), bytes_(bytes) {}
+  RankNeed(const PlanHeader& header, std::uint64_t bytes) : header_(header), bytes_(bytes) {}
 
   void take(const LaneCursor& at) {
     const Step& step = at.step();
     const auto span = static_cast<std::uint32_t>(at.span());
     if (step.destination.buffer == Buffer::kScratch) {
-      slot_ = std::max(slot_, largest_range(frame_.layout, span, bytes_));
+      slot_ = std::max(slot_, largest_range(header_.layout, span, bytes_));
     }
     if (!reduces(step.kind)) return;
     std::uint64_t& largest = staged_[{at.from(), step.channel_in}];
-    largest = std::max(largest, largest_range(frame_.layout, span, bytes_));
+    largest = std::max(largest, largest_range(header_.layout, span, bytes_));
   }
 
   std::uint64_t total() const {
-    std::uint64_t sum = slot_ * frame_.scratch_slots;
-    for (const auto& [connection, largest] : staged_) sum += largest * frame_.slots;
+    std::uint64_t sum = slot_ * header_.scratch_slots;
+    for (const auto& [connection, largest] : staged_) sum += largest * header_.slots;
     return sum;
   }
 
  private:
-  const Frame& frame_;
+  const PlanHeader& header_;
   std::uint64_t bytes_;
   std::uint64_t slot_ = 0;
   std::map<std::pair<std::int64_t, std::uint32_t>, std::uint64_t> staged_;  // by (from, channel): the largest message
@@ -65,7 +65,7 @@ std::uint64_t scratch_bytes(const Schedule& schedule, std::uint64_t bytes) {
   const std::optional<Schedule> shorter = shortened(schedule);
   std::uint64_t most = 0;
   for (const std::vector<Lane>& lanes : shorter ? shorter->lanes : schedule.lanes) {
-    RankNeed need(schedule.frame, bytes);
+    RankNeed need(schedule.header, bytes);
     for (const Lane& lane : lanes) {
       for (LaneCursor at(lane); !at.done(); at.next()) need.take(at);
     }

@@ -31,7 +31,7 @@ Session::~Session() = default;
 // ---- streams and messages ------------------------------------------------------------------------------------
 
 void Session::join(GroupId group, const Secret& secret) {
-  stirred_ = true;
+  dirty_ = true;
   if (state_ != SessionState::kActive || groups_.contains(group)) return;
   groups_[group] = {secret, false};
   outbox_.open_group(group);
@@ -44,7 +44,7 @@ Result<std::uint64_t> Session::send(GroupId group, StreamId stream, MemoryRef me
                                     std::uint64_t token, std::optional<NicId> nic) {
   if (state_ == SessionState::kPeerDown || state_ == SessionState::kFinished) return std::unexpected(end_);
   if (state_ == SessionState::kFinishing) return fail(Fault::kMisuse, "send after finish");
-  stirred_ = true;
+  dirty_ = true;
   auto sequence = outbox_.send({group, stream}, memory, tag, token, nic);
   if (sequence) ++telemetry_.counters.messages_sent;
   harvest();
@@ -54,14 +54,14 @@ Result<std::uint64_t> Session::send(GroupId group, StreamId stream, MemoryRef me
 Result<std::uint64_t> Session::receive(GroupId group, StreamId stream, MemoryRef memory, std::uint64_t tag,
                                        std::uint64_t token) {
   if (state_ == SessionState::kPeerDown || state_ == SessionState::kFinished) return std::unexpected(end_);
-  stirred_ = true;
+  dirty_ = true;
   auto sequence = inbox_.receive({group, stream}, memory, tag, token);
   harvest();
   return sequence;
 }
 
 void Session::abort(GroupId group) {
-  stirred_ = true;
+  dirty_ = true;
   if (groups_.erase(group) == 0) return;
   // What was whole before is received: a receipt that waits for the answer leaves ahead of the end.
   if (Path* path = control_path(); path != nullptr && std::exchange(state_waits_, false)) send_receipt(*path);
@@ -139,9 +139,9 @@ Turn Session::step(Instant now) {
   if (!std::exchange(started_, true)) last_heard_ = now;
   Turn turn;
   const std::size_t had = completions_.size();  // those nobody takes are no reason to be called again
-  restless_ = false;
+  busy_ = false;
   if (state_ == SessionState::kPeerDown || state_ == SessionState::kFinished) {
-    stirred_ = false;
+    dirty_ = false;
     next_timer_ = kNever;
     return turn;
   }
@@ -162,10 +162,10 @@ Turn Session::step(Instant now) {
     step_opening(*path);
   }
   // Nothing came, nothing was asked for and no time is up: the usual turn of a driver that spins.
-  const bool asked = std::exchange(stirred_, false);
+  const bool asked = std::exchange(dirty_, false);
   if (!turn.moved && !asked && deferred_.empty() && now < next_timer_) {
     turn.next = next_timer_;
-    restless_ = any_opening();
+    busy_ = any_opening();
     return turn;
   }
   run_deferred();
@@ -183,12 +183,12 @@ Turn Session::step(Instant now) {
   harvest();
   turn.moved |= !deferred_.empty() || completions_.size() != had;
   turn.next = next_timer_ = next_deadline();
-  restless_ = turn.moved || any_opening();
+  busy_ = turn.moved || any_opening();
   return turn;
 }
 
 void Session::accept(std::unique_ptr<Link> link, Instant now) {
-  stirred_ = true;
+  dirty_ = true;
   now_ = now;
   Path* path = add_path(link->hello().path);
   if (path == nullptr || connector_ || peer_bye_ || !wanted(*path) || state_ == SessionState::kPeerDown ||
@@ -201,7 +201,7 @@ void Session::accept(std::unique_ptr<Link> link, Instant now) {
 }
 
 void Session::on_notice(ByteView bytes, Instant now) {
-  stirred_ = true;
+  dirty_ = true;
   now_ = now;
   if (bytes.empty()) return;
   const auto type = static_cast<FrameType>(bytes[0]);
@@ -214,14 +214,14 @@ void Session::on_notice(ByteView bytes, Instant now) {
 }
 
 void Session::on_control_gone() {
-  control_gone_ = stirred_ = true;
+  control_gone_ = dirty_ = true;
 }
 void Session::on_control_back() {
   control_gone_ = false;
 }
 
 void Session::on_nic_event(const NicEvent& event, Instant now) {
-  stirred_ = true;
+  dirty_ = true;
   now_ = now;
   const auto found = nics_here_.find(event.nic);
   if (found == nics_here_.end() || found->second.carrier == event.up) return;
@@ -245,7 +245,7 @@ void Session::on_nic_event(const NicEvent& event, Instant now) {
 // ---- maintenance ---------------------------------------------------------------------------------------------
 
 void Session::drain(NicId nic, Instant now) {
-  stirred_ = true;
+  dirty_ = true;
   now_ = now;
   const auto found = nics_here_.find(nic);
   if (found == nics_here_.end() || std::exchange(found->second.drained, true)) return;
@@ -256,7 +256,7 @@ void Session::drain(NicId nic, Instant now) {
 }
 
 void Session::undrain(NicId nic, Instant now) {
-  stirred_ = true;
+  dirty_ = true;
   now_ = now;
   const auto found = nics_here_.find(nic);
   if (found == nics_here_.end() || !std::exchange(found->second.drained, false)) return;
@@ -269,7 +269,7 @@ void Session::undrain(NicId nic, Instant now) {
 }
 
 void Session::finish(Instant now) {
-  stirred_ = true;
+  dirty_ = true;
   now_ = now;
   if (state_ == SessionState::kActive) state_ = SessionState::kFinishing;
 }

@@ -95,7 +95,7 @@ class Session final : private FrameSink {
   std::vector<EarlyMessage> take_early();
   bool has_early() { return !inbox_.early().empty(); }
   void give_back(EarlyMessage message) {
-    stirred_ = true;
+    dirty_ = true;
     inbox_.give_back(std::move(message));
   }
   bool has_completions() {
@@ -105,7 +105,7 @@ class Session final : private FrameSink {
   // ---- driving ----
   Turn step(Instant now);
   // A step would find nothing to do before next_timer(), unless something has come for one of its links. Cheap.
-  bool idle(Instant now) const { return !stirred_ && !restless_ && now < next_timer_; }
+  bool idle(Instant now) const { return !dirty_ && !busy_ && now < next_timer_; }
   Instant next_timer() const { return next_timer_; }
   // A connection that came in for this session and proved itself.
   void accept(std::unique_ptr<Link> link, Instant now);
@@ -119,12 +119,12 @@ class Session final : private FrameSink {
   // ---- word to the other process ----
   // Best effort, over a path that is alive, for what the control network may not be able to carry. False: there is none.
   bool tell(std::uint8_t kind, ByteView bytes);
-  struct Word {
+  struct Notice {
     std::uint8_t kind = 0;
     Bytes bytes;
   };
   // What the other end told since the last call, oldest first; at most limits.words_max wait.
-  std::vector<Word> take_words() { return std::exchange(words_, {}); }
+  std::vector<Notice> take_notices() { return std::exchange(heard_, {}); }
 
   // Which of its paths small messages stay on, counted round.
   void set_home(std::size_t home) { home_ = home; }
@@ -245,8 +245,8 @@ class Session final : private FrameSink {
   Error end_{Fault::kBug, ""};
   Instant now_{};
   bool started_ = false;
-  bool stirred_ = true;                       // something was asked for since the last turn
-  bool restless_ = true;                      // the last turn moved something or a link opens, so another may, too
+  bool dirty_ = true;                         // something was asked for since the last turn
+  bool busy_ = true;                          // the last turn moved something or a link opens, so another may, too
   Instant next_timer_{};                      // when the next turn has work although nothing comes
   std::vector<std::unique_ptr<Path>> paths_;  // by id
   bool cross_paths_made_ = false;
@@ -264,7 +264,7 @@ class Session final : private FrameSink {
   std::size_t drained_ = 0;  // of both
   std::vector<Completion> completions_;
   std::vector<Observation> observations_;
-  std::vector<Word> words_;
+  std::vector<Notice> heard_;
   std::vector<Outbox::Receipted> receipted_;
   std::vector<Path*> usable_;  // of this turn
   std::vector<StripeCandidate> candidates_;

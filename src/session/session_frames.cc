@@ -132,8 +132,8 @@ bool Session::on_control(FrameType type, ByteView bytes) {
     }
     case FrameType::kNotice: {
       if (bytes.empty()) return false;
-      if (words_.size() < config_.limits.words_max)
-        words_.push_back({static_cast<std::uint8_t>(bytes[0]), {bytes.begin() + 1, bytes.end()}});
+      if (heard_.size() < config_.limits.words_max)
+        heard_.push_back({static_cast<std::uint8_t>(bytes[0]), {bytes.begin() + 1, bytes.end()}});
       return true;
     }
     default:

@@ -12,7 +12,7 @@ using namespace testing;
 TEST(Session, SilentPathIsHedgedThenFencedWhileOthersSpeak) {
   Pair pair(2);
   ASSERT_TRUE(pair.run([&] { return pair.all_up(); }));
-  Buffer source(pattern(40'000, 1)), target(40'000);
+  TestBuffer source(pattern(40'000, 1)), target(40'000);
   ASSERT_TRUE(pair.ends[1]->receive(kGroup, kStream, target.all(), 0, 1));
   pair.net.silent.insert(kRail1);
   ASSERT_TRUE(pair.ends[0]->send(kGroup, kStream, source.all(), 0, 1));
@@ -27,7 +27,7 @@ TEST(Session, SilentPathIsHedgedThenFencedWhileOthersSpeak) {
 TEST(Session, AChunkIsNotHedgedToAPathThatHasIt) {
   Pair pair(3);
   ASSERT_TRUE(pair.run([&] { return pair.all_up(); }));
-  Buffer source(pattern(100, 1));
+  TestBuffer source(pattern(100, 1));
   for (std::uint8_t nic = 0; nic < 3; ++nic) pair.net.silent.insert(PathId{{nic}, {nic}});
   ASSERT_TRUE(pair.ends[0]->send(kGroup, kStream, source.all(), 0, 1));
   pair.run([] { return false; }, 900ms);  // one after another falls silent with a copy on it
@@ -70,7 +70,7 @@ TEST(Session, NicsThatNeverHadTheirRailPartnersReachEachOther) {
   pair.net.watch = [&](PathId path, const FrameHeader& header) {
     if (header.payload_bytes != 0) carried.insert(path);
   };
-  Buffer source(pattern(100'000, 1)), target(100'000);
+  TestBuffer source(pattern(100'000, 1)), target(100'000);
   for (std::size_t sent = 0; sent < 2000 && !carried.contains(kAcross); ++sent) {
     ASSERT_TRUE(pair.ends[1]->receive(kGroup, kStream, target.all(), 0, 1));
     ASSERT_TRUE(pair.ends[0]->send(kGroup, kStream, source.all(), 0, 1));
@@ -90,7 +90,7 @@ TEST(Session, AllPathsSilentIsNotAPathFault) {
 TEST(Session, ResumesWhenTheLastPathReturns) {
   Pair pair(1);
   ASSERT_TRUE(pair.run([&] { return pair.all_up(); }));
-  Buffer source(pattern(40'000, 1)), target(40'000);
+  TestBuffer source(pattern(40'000, 1)), target(40'000);
   ASSERT_TRUE(pair.ends[1]->receive(kGroup, kStream, target.all(), 0, 1));
   ASSERT_TRUE(pair.ends[0]->send(kGroup, kStream, source.all(), 0, 1));
   pair.net.frames_per_step = 3;
@@ -109,7 +109,7 @@ TEST(Session, ResumesWhenTheLastPathReturns) {
 TEST(Session, PeerIsDownAfterItsTimeoutAndBothEndsAreTold) {
   Pair pair(2);
   ASSERT_TRUE(pair.run([&] { return pair.all_up(); }));
-  Buffer target(100'000);
+  TestBuffer target(100'000);
   ASSERT_TRUE(pair.ends[1]->receive(kGroup, kStream, target.all(), 0, 1));
   pair.net.unreachable = {kRail0, kRail1, {{0}, {1}}, {{1}, {0}}};
   pair.net.cut(kRail0), pair.net.cut(kRail1);
@@ -149,7 +149,7 @@ TEST(Session, AbortEndsOneGroupAtBothEndsAndLeavesTheOther) {
   Pair pair(2);
   for (auto& end : pair.ends) end->join(kOther, Secret{});
   ASSERT_TRUE(pair.run([&] { return pair.all_up(); }));
-  Buffer doomed(pattern(60'000, 1)), doomed_target(60'000), source(pattern(60'000, 2)), target(60'000);
+  TestBuffer doomed(pattern(60'000, 1)), doomed_target(60'000), source(pattern(60'000, 2)), target(60'000);
   ASSERT_TRUE(pair.ends[1]->receive(kGroup, kStream, doomed_target.all(), 0, 1));
   ASSERT_TRUE(pair.ends[1]->receive(kOther, kStream, target.all(), 0, 2));
   ASSERT_TRUE(pair.ends[0]->send(kGroup, kStream, doomed.all(), 0, 1));
@@ -162,7 +162,7 @@ TEST(Session, AbortEndsOneGroupAtBothEndsAndLeavesTheOther) {
   for (int side : {0, 1})
     for (const Completion& done : pair.completions[side]) EXPECT_EQ(done.status.has_value(), done.group == kOther);
   // The window moves on: what was abandoned leaves no gap.
-  Buffer more(pattern(2'000'000, 3)), more_target(2'000'000);
+  TestBuffer more(pattern(2'000'000, 3)), more_target(2'000'000);
   pair.net.frames_per_step = 1000;
   ASSERT_TRUE(pair.ends[1]->receive(kOther, kStream, more_target.all(), 0, 3));
   ASSERT_TRUE(pair.ends[0]->send(kOther, kStream, more.all(), 0, 3));
@@ -173,7 +173,7 @@ TEST(Session, AbortEndsOneGroupAtBothEndsAndLeavesTheOther) {
 TEST(Session, DrainLosesAndRepeatsNothingAndUndrainReturns) {
   Pair pair(2);
   ASSERT_TRUE(pair.run([&] { return pair.all_up(); }));
-  Buffer source(pattern(200'000, 1)), target(200'000);
+  TestBuffer source(pattern(200'000, 1)), target(200'000);
   ASSERT_TRUE(pair.ends[1]->receive(kGroup, kStream, target.all(), 0, 1));
   ASSERT_TRUE(pair.ends[0]->send(kGroup, kStream, source.all(), 0, 1));
   pair.net.frames_per_step = 3;
@@ -224,7 +224,7 @@ TEST(Session, FlappingPathReturnsEverMoreRarely) {
 
 TEST(Session, FinishFlushesAndLeavesWithoutAlarm) {
   Pair pair(2);
-  Buffer source(pattern(40'000, 1)), target(40'000);
+  TestBuffer source(pattern(40'000, 1)), target(40'000);
   ASSERT_TRUE(pair.ends[1]->receive(kGroup, kStream, target.all(), 0, 1));
   ASSERT_TRUE(pair.ends[0]->send(kGroup, kStream, source.all(), 0, 1));
   pair.ends[0]->finish(pair.now);
@@ -250,7 +250,7 @@ TEST(Session, AGoodbyeWaitsForAPath) {
 TEST(Session, AGoodbyeDoesNotWaitForWhatBelongsToNobody) {
   Pair pair(1);
   ASSERT_TRUE(pair.run([&] { return pair.all_up(); }));
-  Buffer source(pattern(10'000, 1));
+  TestBuffer source(pattern(10'000, 1));
   pair.net.silent.insert(kRail0);
   ASSERT_TRUE(pair.ends[0]->send(kGroup, kStream, source.all(), 0, 1));
   pair.turn();
@@ -275,7 +275,7 @@ TEST(Session, GroupWithAnotherSecretMovesNothing) {
   wrong[0] = std::byte{1};
   pair.ends[0]->join(kOther, Secret{});
   pair.ends[1]->join(kOther, wrong);
-  Buffer source(pattern(100, 1)), target(100);
+  TestBuffer source(pattern(100, 1)), target(100);
   ASSERT_TRUE(pair.ends[1]->receive(kOther, kStream, target.all(), 0, 1));
   ASSERT_TRUE(pair.ends[0]->send(kOther, kStream, source.all(), 0, 1));
   pair.run([] { return false; }, 100ms);
@@ -288,7 +288,7 @@ TEST(Session, TooManyPendingOperationsAreBusyNotLost) {
   SessionConfig config = Pair::small_chunks();
   config.limits.stream_operations_max = 4;
   Pair pair(1, config);
-  Buffer source(pattern(20'000, 1)), target(20'000);
+  TestBuffer source(pattern(20'000, 1)), target(20'000);
   for (int i = 0; i < 4; ++i) ASSERT_TRUE(pair.ends[0]->send(kGroup, kStream, source.all(), 0, 1));
   EXPECT_EQ(pair.ends[0]->send(kGroup, kStream, source.all(), 0, 1).error().fault, Fault::kBusy);
   for (int i = 0; i < 4; ++i) ASSERT_TRUE(pair.ends[1]->receive(kGroup, kStream, target.all(), 0, 1));

@@ -38,7 +38,7 @@ bool Session::tell(std::uint8_t kind, ByteView bytes) {
   if (path == nullptr || bytes.size() >= kBodyBytesMax) return false;
   Bytes body{static_cast<std::byte>(kind)};
   body.insert(body.end(), bytes.begin(), bytes.end());
-  stirred_ = true;
+  dirty_ = true;
   return post(*path, FrameType::kNotice, body);
 }
 
@@ -170,7 +170,7 @@ void Session::flush_state() {
   // Whoever takes a message that is whole now answers it with sends and receives: what is to be told leaves with these, a step later.
   state_waits_ = !state_waits_ && !inbox_.completions().empty() && path != nullptr && !path->posted;
   if (state_waits_) {
-    stirred_ = true;
+    dirty_ = true;
     return;
   }
   const bool due = now_ >= state_due_ || (soon && path != nullptr && path->posted);

@@ -14,7 +14,7 @@ TEST(Session, EverySizeArrivesExactlyInBothDirections) {
   std::uint64_t token = 1;
   for (const std::size_t size : {0u, 1u, 1023u, 1024u, 1025u, 8192u, 8193u, 100'000u}) {
     for (int from : {0, 1}) {
-      Buffer source(pattern(size, token & 0xff)), target(size);
+      TestBuffer source(pattern(size, token & 0xff)), target(size);
       ASSERT_TRUE(pair.ends[1 - from]->receive(kGroup, kStream, target.all(), 0, token));
       ASSERT_TRUE(pair.ends[from]->send(kGroup, kStream, source.all(), token * 3, token));
       pair.completions[0].clear(), pair.completions[1].clear();
@@ -37,7 +37,7 @@ std::map<PathId, int> chunks_by_path(const Pair& pair) {
 TEST(Session, BulkUsesAllPaths) {
   Pair pair;
   ASSERT_TRUE(pair.run([&] { return pair.all_up(); }));
-  Buffer source(pattern(400'000, 1)), target(400'000);
+  TestBuffer source(pattern(400'000, 1)), target(400'000);
   ASSERT_TRUE(pair.ends[1]->receive(kGroup, kStream, target.all(), 0, 1));
   ASSERT_TRUE(pair.ends[0]->send(kGroup, kStream, source.all(), 0, 1));
   ASSERT_TRUE(pair.run_until_completions(1, 1));
@@ -53,7 +53,7 @@ TEST(Session, AMessageWithANicLeavesByThatOneOrTheNext) {
       pair.net.cut(kRail1);
       pair.turn(), pair.turn();
     }
-    Buffer source(pattern(400'000, 1)), target(400'000);
+    TestBuffer source(pattern(400'000, 1)), target(400'000);
     ASSERT_TRUE(pair.ends[1]->receive(kGroup, kStream, target.all(), 0, 1));
     ASSERT_TRUE(pair.ends[0]->send(kGroup, kStream, source.all(), 0, 1, NicId{1}));
     ASSERT_TRUE(pair.run_until_completions(1, 1));
@@ -69,7 +69,7 @@ TEST(Session, AfterTheLastNicComesTheFirst) {
   ASSERT_TRUE(pair.run([&] { return pair.all_up(); }));
   pair.net.unreachable.insert(kRail1);
   pair.net.cut(kRail1);
-  Buffer source(pattern(50'000, 1)), target(50'000);
+  TestBuffer source(pattern(50'000, 1)), target(50'000);
   ASSERT_TRUE(pair.ends[1]->receive(kGroup, kStream, target.all(), 0, 1));
   ASSERT_TRUE(pair.ends[0]->send(kGroup, kStream, source.all(), 0, 1, NicId{1}));
   ASSERT_TRUE(pair.run_until_completions(1, 1));
@@ -80,7 +80,7 @@ TEST(Session, AfterTheLastNicComesTheFirst) {
 TEST(Session, AStreamWhoseNicIsFullHoldsNoOtherUp) {
   Pair pair(2);
   ASSERT_TRUE(pair.run([&] { return pair.all_up(); }));
-  Buffer many(pattern(2'000'000, 1)), few(pattern(20'000, 2)), many_in(2'000'000), few_in(20'000);
+  TestBuffer many(pattern(2'000'000, 1)), few(pattern(20'000, 2)), many_in(2'000'000), few_in(20'000);
   const StreamId other{2};
   ASSERT_TRUE(pair.ends[1]->receive(kGroup, kStream, many_in.all(), 0, 1));
   ASSERT_TRUE(pair.ends[1]->receive(kGroup, other, few_in.all(), 0, 2));
@@ -100,7 +100,7 @@ TEST(Session, AStreamWhoseNicIsFullHoldsNoOtherUp) {
 TEST(Session, AMessageIsCutFinerWherePathsAreSlow) {
   Pair pair(4, {});
   ASSERT_TRUE(pair.run([&] { return pair.all_up(); }));
-  Buffer source(pattern(32 << 10, 1)), target(32 << 10);
+  TestBuffer source(pattern(32 << 10, 1)), target(32 << 10);
   ASSERT_TRUE(pair.ends[1]->receive(kGroup, kStream, target.all(), 0, 1));
   ASSERT_TRUE(pair.ends[0]->send(kGroup, kStream, source.all(), 0, 1));
   ASSERT_TRUE(pair.run_until_completions(1, 1));
@@ -115,7 +115,7 @@ TEST(Session, CutInTheMiddleReplaysOnlyWhatIsMissing) {
   for (std::size_t frames = 1; frames < 40; ++frames) {
     Pair pair(2);
     ASSERT_TRUE(pair.run([&] { return pair.all_up(); }));
-    Buffer source(pattern(40'000, 1)), target(40'000);
+    TestBuffer source(pattern(40'000, 1)), target(40'000);
     ASSERT_TRUE(pair.ends[1]->receive(kGroup, kStream, target.all(), 0, 1));
     ASSERT_TRUE(pair.ends[0]->send(kGroup, kStream, source.all(), 0, 1));
     pair.net.frames_per_step = 1;
@@ -137,7 +137,7 @@ TEST(Session, CutInTheMiddleReplaysOnlyWhatIsMissing) {
 
 TEST(Session, MemoryTheProcessorCanNotAddressIsMovedByRegionsAlone) {
   Pair pair(2);
-  UnmappedRegion source(50'000), target(50'000);
+  ReadWriteRegion source(50'000), target(50'000);
   source.bytes() = pattern(50'000, 9);
   ASSERT_TRUE(pair.ends[1]->receive(kGroup, kStream, {&target, 0, 50'000}, 0, 1));
   ASSERT_TRUE(pair.ends[0]->send(kGroup, kStream, {&source, 0, 50'000}, 0, 1));
@@ -148,12 +148,12 @@ TEST(Session, MemoryTheProcessorCanNotAddressIsMovedByRegionsAlone) {
 TEST(Session, SmallMessagesCompleteLocallyAndWaitForTheirReceive) {
   Pair pair(2);
   ASSERT_TRUE(pair.run([&] { return pair.all_up(); }));
-  Buffer source(pattern(100, 3));
+  TestBuffer source(pattern(100, 3));
   for (int i = 0; i < 10; ++i) ASSERT_TRUE(pair.ends[0]->send(kGroup, kStream, source.all(), 0, 1));
   EXPECT_EQ(pair.ends[0]->take_completions().size(), 10u);
   std::fill(source.bytes.begin(), source.bytes.end(), std::byte{0});
   for (int i = 0; i < 20; ++i) pair.turn();
-  Buffer target(100);
+  TestBuffer target(100);
   ASSERT_TRUE(pair.ends[1]->receive(kGroup, kStream, target.all(), 0, 1));
   ASSERT_TRUE(pair.run_until_completions(0, 1));
   EXPECT_EQ(target.bytes, pattern(100, 3));
@@ -165,7 +165,7 @@ TEST(Session, TheGrantIsWholeAgainAfterEveryMessage) {
   config.limits.eager_bytes = 40 << 10;
   Pair pair(1, config);
   ASSERT_TRUE(pair.run([&] { return pair.all_up(); }));
-  Buffer source(pattern(32 << 10, 3)), target(32 << 10);
+  TestBuffer source(pattern(32 << 10, 3)), target(32 << 10);
   for (int i = 0; i < 200; ++i) {
     const std::uint64_t before = pair.telemetry[0].counters.chunks_sent;
     ASSERT_TRUE(pair.ends[0]->send(kGroup, kStream, source.all(), 0, 1));
@@ -184,7 +184,7 @@ TEST(Session, LargerEagerMessagesAreNotCopiedAndWaitAtTheOtherEnd) {
   ASSERT_TRUE(pair.run([&] { return pair.all_up(); }));
   std::uint8_t seed = 1;
   for (const std::size_t bytes : {100'000, 200'000, 50'000, 9'000, 150'000}) {  // their memory there is used again
-    Buffer source(pattern(bytes, seed)), target(bytes);
+    TestBuffer source(pattern(bytes, seed)), target(bytes);
     pair.completions[0].clear(), pair.completions[1].clear();
     ASSERT_TRUE(pair.ends[0]->send(kGroup, kStream, source.all(), 0, 1));
     ASSERT_TRUE(pair.run_until_completions(1, 0)) << bytes;
@@ -200,15 +200,15 @@ TEST(Session, EagerBytesStayWithinTheGrant) {
   config.limits.eager_bytes = 4096;
   Pair pair(1, config);
   ASSERT_TRUE(pair.run([&] { return pair.all_up(); }));
-  std::vector<std::unique_ptr<Buffer>> targets;
+  std::vector<std::unique_ptr<TestBuffer>> targets;
   for (unsigned i = 0; i < 50; ++i) {
-    Buffer source(pattern(500, i));
+    TestBuffer source(pattern(500, i));
     ASSERT_TRUE(pair.ends[0]->send(kGroup, kStream, source.all(), 0, 1));
   }
   for (int i = 0; i < 100; ++i) pair.turn();
   EXPECT_LE(pair.count(EventKind::kChunkSent, 0), 4096u / 628);
   for (unsigned i = 0; i < 50; ++i) {
-    targets.push_back(std::make_unique<Buffer>(500));
+    targets.push_back(std::make_unique<TestBuffer>(500));
     ASSERT_TRUE(pair.ends[1]->receive(kGroup, kStream, targets.back()->all(), 0, i));
   }
   ASSERT_TRUE(pair.run_until_completions(50, 50));
@@ -218,7 +218,7 @@ TEST(Session, EagerBytesStayWithinTheGrant) {
 TEST(Session, MessageLongerThanItsReceiveIsMisuseAtBothEnds) {
   for (const std::size_t size : {100u, 20'000u}) {
     Pair pair(2);
-    Buffer source(pattern(size, 1)), target(50), again(pattern(10, 2)), after(10);
+    TestBuffer source(pattern(size, 1)), target(50), again(pattern(10, 2)), after(10);
     ASSERT_TRUE(pair.ends[1]->receive(kGroup, kStream, target.all(), 0, 1));
     ASSERT_TRUE(pair.run([&] { return pair.all_up(); }));
     ASSERT_TRUE(pair.ends[0]->send(kGroup, kStream, source.all(), 0, 1));
@@ -236,7 +236,7 @@ TEST(Session, CorruptPayloadIsSentAgainAndCounted) {
   Pair pair(2);
   ASSERT_TRUE(pair.run([&] { return pair.all_up(); }));
   pair.net.corrupt_next = 2;
-  Buffer source(pattern(20'000, 1)), target(20'000);
+  TestBuffer source(pattern(20'000, 1)), target(20'000);
   ASSERT_TRUE(pair.ends[1]->receive(kGroup, kStream, target.all(), 0, 1));
   ASSERT_TRUE(pair.ends[0]->send(kGroup, kStream, source.all(), 0, 1));
   ASSERT_TRUE(pair.run_until_completions(1, 1));
@@ -250,7 +250,7 @@ TEST(Session, ReceiptsRideOnDataWhicheverPathTheseTake) {
   ASSERT_TRUE(pair.run([&] { return pair.all_up(); }));
   pair.turn(10ms);  // what there was to say about the beginning is said
   std::map<PathId, std::set<FrameType>> sent;
-  Buffer there(pattern(100, 1)), back(pattern(100, 2)), target(100);
+  TestBuffer there(pattern(100, 1)), back(pattern(100, 2)), target(100);
   ASSERT_TRUE(pair.ends[0]->send(kGroup, kStream, there.all(), 0, 1));
   ASSERT_TRUE(pair.ends[1]->receive(kGroup, kStream, target.all(), 0, 1));
   ASSERT_TRUE(pair.run_until_completions(1, 1));
@@ -273,7 +273,7 @@ TEST(Session, WhatIsToBeToldOfALargeMessageLeavesWithTheAnswerToIt) {
     Pair pair(1, SessionConfig{});
     ASSERT_TRUE(pair.run([&] { return pair.all_up(); }));
     pair.turn(10ms);  // what there was to say about the beginning is said
-    Buffer message(pattern(100'000, 1)), target(100'000), next(100'000);
+    TestBuffer message(pattern(100'000, 1)), target(100'000), next(100'000);
     ASSERT_TRUE(pair.ends[1]->receive(kGroup, kStream, target.all(), 0, 1));
     pair.turn();
     std::set<FrameType> sent;
@@ -293,7 +293,7 @@ TEST(Session, WhatIsToBeToldOfALargeMessageLeavesWithTheAnswerToIt) {
 TEST(Session, WhoEndsAGroupHasReceivedWhatWasWholeBefore) {
   Pair pair(1, SessionConfig{});
   ASSERT_TRUE(pair.run([&] { return pair.all_up(); }));
-  Buffer message(pattern(100'000, 1)), target(100'000);
+  TestBuffer message(pattern(100'000, 1)), target(100'000);
   ASSERT_TRUE(pair.ends[1]->receive(kGroup, kStream, target.all(), 0, 1));
   ASSERT_TRUE(pair.ends[0]->send(kGroup, kStream, message.all(), 0, 1));
   ASSERT_TRUE(pair.run_until_completions(0, 1));
@@ -307,8 +307,8 @@ TEST(Session, WhatIsToBeToldWaitsForOneStepAtTheMost) {
   constexpr std::size_t kMessages = 20;
   Pair pair(1, SessionConfig{});
   ASSERT_TRUE(pair.run([&] { return pair.all_up(); }));
-  Buffer message(pattern(100'000, 1));
-  std::deque<Buffer> targets;
+  TestBuffer message(pattern(100'000, 1));
+  std::deque<TestBuffer> targets;
   for (std::size_t i = 0; i < kMessages; ++i)
     ASSERT_TRUE(pair.ends[1]->receive(kGroup, kStream, targets.emplace_back(100'000).all(), 0, i));
   pair.turn(10ms);

@@ -96,7 +96,7 @@ void Session::send_heartbeat(Path& path) {
 void Session::doubt(NicId nic, Instant now) {
   const bool used = std::ranges::any_of(paths_, [nic](const auto& path) { return path->link && path->here == nic; });
   if (!used) return;
-  stirred_ = true;
+  dirty_ = true;
   now_ = now;
   for (const auto& path : paths_)
     if (path->link && now_ - path->last_posted >= config_.limits.probe) post(*path, FrameType::kHeartbeat, {});

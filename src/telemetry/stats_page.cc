@@ -29,8 +29,8 @@ constexpr std::uint64_t kMagic = 0x3170616765326372;  // the version is part of 
 constexpr int kShareBits = 20;
 constexpr int kTriesMax = 100;  // of a reader, while the writer writes
 
-using Words = std::array<std::uint64_t, sizeof(Stats) / sizeof(std::uint64_t)>;
-static_assert(std::is_trivially_copyable_v<Stats> && sizeof(Words) == sizeof(Stats));
+using PageWords = std::array<std::uint64_t, sizeof(Stats) / sizeof(std::uint64_t)>;
+static_assert(std::is_trivially_copyable_v<Stats> && sizeof(PageWords) == sizeof(Stats));
 
 Status make_directory(const std::string& directory) {
   std::error_code error;
@@ -64,7 +64,7 @@ struct StatsPage::Memory {
   std::atomic<std::uint64_t> magic;
   std::atomic<std::uint64_t> sequence;
   std::atomic<std::uint64_t> progress;
-  std::array<std::atomic<std::uint64_t>, std::tuple_size_v<Words>> words;
+  std::array<std::atomic<std::uint64_t>, std::tuple_size_v<PageWords>> words;
 };
 
 struct StatsReader {
@@ -85,7 +85,7 @@ struct StatsReader {
     const std::uint64_t progress = memory.progress.load(std::memory_order_relaxed);
     for (int i = 0; i < kTriesMax; ++i) {
       const std::uint64_t before = memory.sequence.load(std::memory_order_acquire);
-      Words words;
+      PageWords words;
       std::ranges::transform(memory.words, words.begin(),
                              [](const auto& word) { return word.load(std::memory_order_acquire); });
       if (before % 2 == 0 && memory.sequence.load(std::memory_order_relaxed) == before) {
@@ -131,7 +131,7 @@ void StatsPage::set_reached(const Reached& reached) {
 }
 
 void StatsPage::publish(const Stats& stats) {
-  const auto words = std::bit_cast<Words>(stats);
+  const auto words = std::bit_cast<PageWords>(stats);
   memory_->sequence.fetch_add(1, std::memory_order_relaxed);
   for (std::size_t i = 0; i < words.size(); ++i) memory_->words[i].store(words[i], std::memory_order_release);
   memory_->sequence.fetch_add(1, std::memory_order_release);

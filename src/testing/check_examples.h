@@ -15,9 +15,9 @@ inline constexpr Operand kOutput{.buffer = Buffer::kOutput};
 
 inline Schedule empty(Collective collective, std::uint32_t ranks, Layout layout) {
   Schedule s;
-  s.frame.collective = collective;
-  s.frame.ranks = ranks;
-  s.frame.layout = std::move(layout);
+  s.header.collective = collective;
+  s.header.ranks = ranks;
+  s.header.layout = std::move(layout);
   s.lanes.resize(ranks);
   return s;
 }
@@ -96,8 +96,8 @@ inline Schedule direct(std::uint32_t ranks, std::uint32_t segments, std::uint32_
 // scratch too.
 inline Schedule star(std::uint32_t ranks, std::uint32_t segments) {
   Schedule s = empty(Collective::kAllReduce, ranks, Layout::equal(2, segments));
-  s.frame.layout.spans = {{0, 2}};
-  s.frame.scratch_slots = 2;
+  s.header.layout.spans = {{0, 2}};
+  s.header.scratch_slots = 2;
   const Operand slot{.buffer = Buffer::kScratch, .slot = {.by_outer = 1, .modulo = 2}};
   const Index all = fixed(2);
   const auto loop = [&](const char* name, std::vector<Step> steps) {
@@ -191,7 +191,7 @@ inline Schedule reduce_scatter(std::uint32_t ranks, std::uint32_t segments) {
 inline Schedule chain(Collective collective, std::uint32_t ranks, std::uint32_t segments) {
   Schedule s = empty(collective, ranks, Layout::equal(1, segments));
   const bool reduces = collective == Collective::kReduce;
-  s.frame.root = reduces ? ranks - 1 : 0;
+  s.header.root = reduces ? ranks - 1 : 0;
   for (std::uint32_t me = 0; me < ranks; ++me) {
     Step x{.from = fixed(std::int64_t{me} - 1), .to = fixed(me + 1), .span = fixed(0), .segment = outer_plus(0)};
     const bool last = me + 1 == ranks;

@@ -23,7 +23,7 @@ class Numbers {
   // `count`, of the whole vector, must be a multiple of the ranks for collectives made of blocks.
   Numbers(const Schedule& schedule, bool in_place, std::uint32_t seed, std::optional<std::uint32_t> count = {})
       : schedule_(schedule), in_place_(in_place), random_(seed), count_(count) {
-    const Frame& f = schedule.frame;
+    const PlanHeader& f = schedule.header;
     row_ = count ? *count : f.layout.pieces();
     cells_ = count ? *count : row_ * f.layout.segments;
     std::mt19937_64 values(seed);
@@ -74,15 +74,15 @@ class Numbers {
   using Connection = std::tuple<std::int64_t, std::int64_t, std::uint32_t>;
 
   Span span_of(const LaneCursor& at) const {
-    return schedule_.frame.layout.span(static_cast<std::uint32_t>(at.span()));
+    return schedule_.header.layout.span(static_cast<std::uint32_t>(at.span()));
   }
   ElementRange range_of(const LaneCursor& at) const {
-    return schedule_.frame.layout.range(static_cast<std::uint32_t>(at.span()), static_cast<std::uint32_t>(at.segment()),
-                                        *count_);
+    return schedule_.header.layout.range(static_cast<std::uint32_t>(at.span()),
+                                         static_cast<std::uint32_t>(at.segment()), *count_);
   }
   bool empty(const LaneCursor& at) const {
     if (count_) return range_of(at).empty();
-    return schedule_.frame.layout.share(static_cast<std::uint32_t>(at.span())) == 0;
+    return schedule_.header.layout.share(static_cast<std::uint32_t>(at.span())) == 0;
   }
 
   bool waits_over(const Rank& rank, const LaneCursor& at, const Wait& w) const {
@@ -105,7 +105,7 @@ class Numbers {
     }
     if (empty(at)) return true;
     if (receives(s.kind) && queues_[{at.from(), r, s.channel_in}].empty()) return false;
-    return !sends(s.kind) || queues_[{r, at.to(), s.channel_out}].size() < schedule_.frame.slots;
+    return !sends(s.kind) || queues_[{r, at.to(), s.channel_out}].size() < schedule_.header.slots;
   }
 
   // What a step is about, in order; pieces without a share have no cells.
@@ -115,7 +115,7 @@ class Numbers {
       for (std::uint64_t e = range_of(at).begin; e < range_of(at).end; ++e) cells.push_back(e);
       return cells;
     }
-    const Layout& layout = schedule_.frame.layout;
+    const Layout& layout = schedule_.header.layout;
     const Span span = span_of(at);
     for (std::uint32_t piece = span.first; piece < span.first + span.count; ++piece) {
       if (layout.share(piece) > 0) cells.push_back(static_cast<std::size_t>(at.segment()) * layout.pieces() + piece);
@@ -182,7 +182,7 @@ class Numbers {
   }
 
   bool outputs_right() const {
-    const Frame& f = schedule_.frame;
+    const PlanHeader& f = schedule_.header;
     for (std::uint32_t r = 0; r < f.ranks; ++r) {
       for (std::uint32_t c = 0; c < cells_; ++c) {
         if (!count_ && f.layout.share(c % f.layout.pieces()) == 0) continue;
@@ -193,14 +193,14 @@ class Numbers {
     return true;
   }
 
-  std::uint32_t width() const { return row_ / schedule_.frame.ranks; }
+  std::uint32_t width() const { return row_ / schedule_.header.ranks; }
   std::uint32_t owner(std::uint32_t cell) const { return cell % row_ / width(); }
 
   bool promised_here(std::uint32_t r, std::uint32_t cell) const {
-    switch (schedule_.frame.collective) {
+    switch (schedule_.header.collective) {
       case Collective::kReduce:
       case Collective::kGather:
-        return r == schedule_.frame.root;
+        return r == schedule_.header.root;
       case Collective::kReduceScatter:
       case Collective::kScatter:
         return owner(cell) == r;
@@ -210,10 +210,10 @@ class Numbers {
   }
 
   std::uint64_t promised(std::uint32_t r, std::uint32_t cell) const {
-    switch (schedule_.frame.collective) {
+    switch (schedule_.header.collective) {
       case Collective::kBroadcast:
       case Collective::kScatter:
-        return ranks_[schedule_.frame.root].start[cell];
+        return ranks_[schedule_.header.root].start[cell];
       case Collective::kAllGather:
       case Collective::kGather:
         return ranks_[owner(cell)].start[cell];
@@ -242,7 +242,7 @@ class Numbers {
 inline bool comes_out_right(const Schedule& schedule, std::uint32_t orders, std::optional<std::uint32_t> count = {}) {
   for (std::uint32_t seed = 0; seed < orders; ++seed) {
     if (!Numbers(schedule, false, seed, count).right()) return false;
-    if (schedule.frame.collective == Collective::kAllToAll) continue;
+    if (schedule.header.collective == Collective::kAllToAll) continue;
     if (!Numbers(schedule, true, seed, count).right()) return false;
   }
   return true;

@@ -20,20 +20,20 @@ struct CollectiveCase {
 class CollectiveRun {
  public:
   explicit CollectiveRun(const CollectiveCase& c)
-      : c_(c), frame_(c.schedule.frame), size_(size_of(c.type)), network_(frame_.ranks, c.seed) {}
+      : c_(c), header_(c.schedule.header), size_(size_of(c.type)), network_(header_.ranks, c.seed) {}
 
   // What is wrong, or nothing.
   std::string run() {
     std::vector<std::unique_ptr<Execution>> executions;
     fill(c_.seed + 1);
-    for (std::uint32_t r = 0; r < frame_.ranks; ++r) {
-      executions.push_back(std::make_unique<Execution>(frame_, c_.schedule.lanes[r], r, memory_of(r), c_.type,
+    for (std::uint32_t r = 0; r < header_.ranks; ++r) {
+      executions.push_back(std::make_unique<Execution>(header_, c_.schedule.lanes[r], r, memory_of(r), c_.type,
                                                        ReduceKind::kSum, device_, network_.courier(r), pool_));
     }
     if (std::string wrong = finish(executions); !wrong.empty()) return wrong;
     messages_ = network_.messages();
     fill(c_.seed + 2);
-    for (std::uint32_t r = 0; r < frame_.ranks && c_.count > 0; ++r) executions[r]->restart(memory_of(r));
+    for (std::uint32_t r = 0; r < header_.ranks && c_.count > 0; ++r) executions[r]->restart(memory_of(r));
     const std::string wrong = finish(executions);
     return wrong.empty() ? wrong : "the second time: " + wrong;
   }
@@ -44,7 +44,7 @@ class CollectiveRun {
     std::mt19937_64 values(seed);
     start_.clear();
     buffers_.clear();
-    for (std::uint32_t r = 0; r < frame_.ranks; ++r) {
+    for (std::uint32_t r = 0; r < header_.ranks; ++r) {
       std::vector<std::byte>& all = start_.emplace_back(c_.count * size_);
       for (std::size_t i = 0; i < all.size(); i += 4) {
         const auto value = static_cast<std::uint32_t>(values());
@@ -61,7 +61,7 @@ class CollectiveRun {
 
   std::string finish(std::vector<std::unique_ptr<Execution>>& executions) {
     if (std::string wrong = drive(network_, executions); !wrong.empty()) return wrong;
-    for (std::uint32_t r = 0; r < frame_.ranks; ++r) {
+    for (std::uint32_t r = 0; r < header_.ranks; ++r) {
       if (std::string wrong = judge(r); !wrong.empty()) return fmt::format("rank {}: {}", r, wrong);
     }
     return {};
@@ -86,31 +86,31 @@ class CollectiveRun {
 
   enum class Part : std::uint8_t { kAll, kOwnBlock, kNothing };
   Part input_part(std::uint32_t r) const {
-    switch (frame_.collective) {
+    switch (header_.collective) {
       case Collective::kAllGather:
       case Collective::kGather:
         return Part::kOwnBlock;
       case Collective::kBroadcast:
       case Collective::kScatter:
-        return r == frame_.root ? Part::kAll : Part::kNothing;
+        return r == header_.root ? Part::kAll : Part::kNothing;
       default:
         return Part::kAll;
     }
   }
   Part output_part(std::uint32_t r) const {
-    switch (frame_.collective) {
+    switch (header_.collective) {
       case Collective::kReduceScatter:
       case Collective::kScatter:
         return Part::kOwnBlock;
       case Collective::kReduce:
       case Collective::kGather:
-        return r == frame_.root ? Part::kAll : Part::kNothing;
+        return r == header_.root ? Part::kAll : Part::kNothing;
       default:
         return Part::kAll;
     }
   }
 
-  std::uint64_t width() const { return c_.count / frame_.ranks; }
+  std::uint64_t width() const { return c_.count / header_.ranks; }
   Window window(Part part, std::uint32_t r) const {
     if (part == Part::kOwnBlock) return {.first = r * width(), .end = (r + 1) * width()};
     return {.first = 0, .end = part == Part::kAll ? c_.count : 0};
@@ -169,10 +169,10 @@ class CollectiveRun {
   std::uint64_t started(std::uint64_t r, std::uint64_t e) const { return element(start_[r].data() + e * size_); }
 
   std::uint64_t promised(std::uint32_t r, std::uint64_t e) const {
-    switch (frame_.collective) {
+    switch (header_.collective) {
       case Collective::kBroadcast:
       case Collective::kScatter:
-        return started(frame_.root, e);
+        return started(header_.root, e);
       case Collective::kAllGather:
       case Collective::kGather:
         return started(e / width(), e);
@@ -182,12 +182,12 @@ class CollectiveRun {
         break;
     }
     std::uint64_t sum = 0;
-    for (std::uint32_t other = 0; other < frame_.ranks; ++other) sum += started(other, e);
+    for (std::uint32_t other = 0; other < header_.ranks; ++other) sum += started(other, e);
     return size_ == 8 ? sum : static_cast<std::uint32_t>(sum);
   }
 
   const CollectiveCase c_;
-  const Frame& frame_;
+  const PlanHeader& header_;
   const std::size_t size_;
   MemoryNetwork network_;
   TinyDevice device_;

@@ -38,11 +38,11 @@ struct Weather {
   std::uint64_t stirs = 0;  // frames and ends so far, at either end
 };
 
-class TestLink final : public Link {
+class ControlTestLink final : public Link {
  public:
-  TestLink(std::unique_ptr<Link> inner, std::shared_ptr<Weather> weather, Cause born_down = Cause::kNone)
+  ControlTestLink(std::unique_ptr<Link> inner, std::shared_ptr<Weather> weather, Cause born_down = Cause::kNone)
       : inner_(std::move(inner)), weather_(std::move(weather)), born_down_(born_down) {}
-  ~TestLink() override { ++weather_->stirs; }
+  ~ControlTestLink() override { ++weather_->stirs; }
 
   LinkState state() const override { return cause() == Cause::kNone ? LinkState::kUp : LinkState::kDown; }
   Cause cause() const override {
@@ -85,10 +85,10 @@ class TestLink final : public Link {
   Cause born_down_;
 };
 
-class TestProvider;
+class ControlTestProvider;
 
-struct TestNet {
-  std::map<Address, TestProvider*> listeners;
+struct ControlTestNet {
+  std::map<Address, ControlTestProvider*> listeners;
   bool refuse = false;          // connections are refused
   bool unproven = false;        // the accepting end does not know the secret
   bool born_silent = false;     // new connections fall silent at once
@@ -96,16 +96,16 @@ struct TestNet {
   std::set<std::uint8_t> dead;  // networks, by the second number of their addresses: nothing new passes
 };
 
-class TestProvider final : public Provider {
+class ControlTestProvider final : public Provider {
  public:
-  TestProvider(TestNet& net, ProcessId self, std::size_t nic_count) : net_(net), self_(self) {
+  ControlTestProvider(ControlTestNet& net, ProcessId self, std::size_t nic_count) : net_(net), self_(self) {
     for (std::size_t i = 0; i < nic_count; ++i) {
       const auto number = static_cast<std::uint8_t>(i);
       const auto host = static_cast<std::uint8_t>(self.value);
       nics_.push_back({{number}, "nic" + std::to_string(i), Address::v4(127, number, 0, host), 0, {}, true});
     }
   }
-  ~TestProvider() override {
+  ~ControlTestProvider() override {
     cut();
     std::erase_if(net_.listeners, [this](const auto& entry) { return entry.second == this; });
   }
@@ -140,14 +140,14 @@ class TestProvider final : public Provider {
     const bool refused = net_.refuse || listener == net_.listeners.end();
     const bool dead = net_.dead.contains(remote.ip[13]) || nics_.at(nic.value).address.ip[13] != remote.ip[13];
     auto [here, there] = make_local_links(hello, refused ? ProcessId{} : listener->second->self_);
-    if (net_.isolated && dead) return std::make_unique<TestLink>(std::move(here), weather, Cause::kTimeout);
+    if (net_.isolated && dead) return std::make_unique<ControlTestLink>(std::move(here), weather, Cause::kTimeout);
     if (refused || net_.unproven) {
-      return std::make_unique<TestLink>(std::move(here), weather, refused ? Cause::kRefused : Cause::kUnproven);
+      return std::make_unique<ControlTestLink>(std::move(here), weather, refused ? Cause::kRefused : Cause::kUnproven);
     }
     weather_.push_back(weather);
     listener->second->weather_.push_back(weather);
-    listener->second->accepted_.push_back(std::make_unique<TestLink>(std::move(there), weather));
-    return std::make_unique<TestLink>(std::move(here), weather);
+    listener->second->accepted_.push_back(std::make_unique<ControlTestLink>(std::move(there), weather));
+    return std::make_unique<ControlTestLink>(std::move(here), weather);
   }
   std::unique_ptr<Link> accept() override {
     if (accepted_.empty()) return nullptr;
@@ -173,7 +173,7 @@ class TestProvider final : public Provider {
   std::optional<NicId> broken_nic;
 
  private:
-  TestNet& net_;
+  ControlTestNet& net_;
   ProcessId self_;
   std::vector<Nic> nics_;
   std::deque<std::unique_ptr<Link>> accepted_;

@@ -17,8 +17,8 @@ class RandomSchedule final {
 
   Schedule make() {
     Schedule s;
-    s.frame = frame();
-    s.lanes.resize(s.frame.ranks);
+    s.header = header();
+    s.lanes.resize(s.header.ranks);
     for (auto& lanes : s.lanes) {
       lanes.resize(below(4));
       for (Lane& l : lanes) l = lane(static_cast<std::uint32_t>(lanes.size()));
@@ -50,8 +50,8 @@ class RandomSchedule final {
     return out;
   }
 
-  Frame frame() {
-    Frame f;
+  PlanHeader header() {
+    PlanHeader f;
     f.collective = static_cast<Collective>(below(8));
     f.algorithm = name();
     f.ranks_per_server = static_cast<std::uint32_t>(1 + below(3));

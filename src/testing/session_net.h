@@ -214,9 +214,9 @@ inline Progress TestLink::progress(Instant now) {
 }
 
 // Memory the processor can not address: only read() and write() work.
-class UnmappedRegion final : public Region {
+class ReadWriteRegion final : public Region {
  public:
-  explicit UnmappedRegion(std::size_t size) : bytes_(size) {}
+  explicit ReadWriteRegion(std::size_t size) : bytes_(size) {}
   std::byte* host() override { return nullptr; }
   std::size_t size() const override { return bytes_.size(); }
   void read(std::size_t offset, std::span<std::byte> out) override {

@@ -97,9 +97,9 @@ struct Pair {
   Instant now{1s};
 };
 
-struct Buffer {
-  explicit Buffer(Bytes content) : bytes(std::move(content)), region(bytes.data(), bytes.size()) {}
-  explicit Buffer(std::size_t size) : Buffer(Bytes(size)) {}
+struct TestBuffer {
+  explicit TestBuffer(Bytes content) : bytes(std::move(content)), region(bytes.data(), bytes.size()) {}
+  explicit TestBuffer(std::size_t size) : TestBuffer(Bytes(size)) {}
   MemoryRef all() { return {&region, 0, bytes.size()}; }
   Bytes bytes;
   HostRegion region;

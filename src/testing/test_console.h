@@ -6,7 +6,7 @@
 
 #include "apps/r2ccl/common/console.h"
 
-namespace r2ccl::tools {
+namespace r2ccl::apps {
 
 class TestConsole final : public Console {
  public:
@@ -18,4 +18,4 @@ class TestConsole final : public Console {
   bool terminal = false;
 };
 
-}  // namespace r2ccl::tools
+}  // namespace r2ccl::apps

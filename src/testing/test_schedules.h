@@ -12,13 +12,14 @@
 
 namespace r2ccl::sim {
 
-inline Frame test_frame(std::uint32_t ranks, std::uint32_t ranks_per_server, Layout layout, std::uint32_t slots = 2) {
-  Frame frame;
-  frame.ranks = ranks;
-  frame.ranks_per_server = ranks_per_server;
-  frame.layout = std::move(layout);
-  frame.slots = slots;
-  return frame;
+inline PlanHeader test_header(std::uint32_t ranks, std::uint32_t ranks_per_server, Layout layout,
+                              std::uint32_t slots = 2) {
+  PlanHeader header;
+  header.ranks = ranks;
+  header.ranks_per_server = ranks_per_server;
+  header.layout = std::move(layout);
+  header.slots = slots;
+  return header;
 }
 
 inline Step send_step(Index to, Index span = fixed(0), std::uint32_t channel = 0) {
@@ -52,7 +53,7 @@ inline Lane lane_of(std::vector<Step> steps, std::int32_t rail = kAnyRail) {
 inline Schedule ring_schedule(std::uint32_t ranks, std::uint32_t ranks_per_server, std::uint32_t rings = 1,
                               bool pinned = false) {
   Schedule schedule;
-  schedule.frame = test_frame(ranks, ranks_per_server, Layout::equal(ranks * rings));
+  schedule.header = test_header(ranks, ranks_per_server, Layout::equal(ranks * rings));
   for (std::uint32_t me = 0; me < ranks; ++me) {
     schedule.lanes.emplace_back();
     for (std::uint32_t ring = 0; ring < rings; ++ring) {
@@ -111,11 +112,11 @@ inline Schedule direct_schedule(const std::vector<double>& shares, const DirectO
   const auto lag = static_cast<std::int32_t>(options.lag);
   Schedule schedule;
   const std::uint32_t gpus = options.gpus;
-  schedule.frame = test_frame(q * gpus, gpus, {}, options.slots);
+  schedule.header = test_header(q * gpus, gpus, {}, options.slots);
   std::vector<double> pieces;
   for (std::uint32_t gpu = 0; gpu < gpus; ++gpu) pieces.insert(pieces.end(), shares.begin(), shares.end());
-  schedule.frame.layout.bounds = piece_bounds(pieces);
-  schedule.frame.layout.segments = options.segments;
+  schedule.header.layout.bounds = piece_bounds(pieces);
+  schedule.header.layout.segments = options.segments;
   for (std::uint32_t me = 0; me < q * gpus; ++me) {
     const auto server = static_cast<std::int32_t>(me / gpus);
     const auto gpu = static_cast<std::int32_t>(me % gpus);

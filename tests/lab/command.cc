@@ -78,9 +78,9 @@ void Lab::command(const std::string& word, const std::string& rest) const {
   EXPECT_EQ(ran.status, 0) << word << ' ' << rest << ": " << ran.out;
 }
 
-tools::Json Lab::nic(int server, int nic) const {
+apps::Json Lab::nic(int server, int nic) const {
   const Ran ran = tool(fmt::format("lab status --name {} --json", name_));
-  const auto object = tools::parse_json(ran.out);
+  const auto object = apps::parse_json(ran.out);
   EXPECT_TRUE(object.is_object()) << ran.out;
   if (!object.is_object()) return {};
   for (const auto& one : object["labs"][0]["nics"]) {

@@ -35,7 +35,7 @@ class Lab final {
   const std::string& name() const { return name_; }
   // `r2ccl lab COMMAND --name NAME REST`; expects that it succeeds.
   void command(const std::string& word, const std::string& rest = "") const;
-  tools::Json nic(int server, int nic) const;  // of `lab status --json`
+  apps::Json nic(int server, int nic) const;  // of `lab status --json`
 
  private:
   const std::string name_;

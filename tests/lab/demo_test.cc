@@ -18,7 +18,7 @@ TEST(LabDemo, RealFaultsAreRepairedAndTheLabIsRemoved) {
   const Ran ran = tool(fmt::format("demo --name {} --seconds 7 --rate 100mbit --bytes 1M --json 2>&1", name));
   EXPECT_EQ(ran.status, 0) << ran.out;
   EXPECT_EQ(traces(name), before);
-  const auto summary = tools::parse_json(ran.out);
+  const auto summary = apps::parse_json(ran.out);
   ASSERT_TRUE(summary.is_object()) << ran.out;
   EXPECT_TRUE(summary["lab"]);
   EXPECT_EQ(summary["wrong"], 0);

@@ -23,7 +23,7 @@ TEST(LabLife, UpStatusAndDownLeaveNothingBehind) {
   ASSERT_EQ(up.status, 0) << up.out;
   EXPECT_EQ(traces(name).size(), before.size() + 4 + 4 + 1) << "namespaces and mounts, three servers' and the switch's";
   const Ran status = tool(fmt::format("lab status --name {} --json", name));
-  const auto object = tools::parse_json(status.out);
+  const auto object = apps::parse_json(status.out);
   ASSERT_TRUE(object.is_object()) << status.out;
   ASSERT_EQ(object["labs"][0]["nics"].size(), 6u);
   for (const auto& nic : object["labs"][0]["nics"]) {

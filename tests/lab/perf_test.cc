@@ -14,7 +14,7 @@ namespace r2ccl::lab_tests {
 namespace {
 
 struct Measured {
-  tools::Json figures;
+  apps::Json figures;
   std::string errors;  // what was written to stderr
 };
 
@@ -29,9 +29,9 @@ Measured perf(const std::string& options, const std::string& arguments) {
   std::filesystem::remove(errors);
   EXPECT_EQ(ran.status, 0) << ran.out << text.str();
   EXPECT_EQ(traces(name), before);
-  Measured measured{tools::parse_json(ran.out), text.str()};
+  Measured measured{apps::parse_json(ran.out), text.str()};
   EXPECT_TRUE(measured.figures.is_object()) << ran.out;
-  if (!measured.figures.is_object()) measured.figures = {{"rows", tools::Json::array()}};
+  if (!measured.figures.is_object()) measured.figures = {{"rows", apps::Json::array()}};
   for (const auto& row : measured.figures["rows"]) EXPECT_EQ(row["wrong"], 0) << row.dump();
   return measured;
 }

@@ -14,7 +14,7 @@ TEST(LabSoak, RandomFaultsMakeNothingWrong) {
   const std::vector<std::string> before = traces(name);
   const Ran ran = tool(fmt::format("soak --minutes 0.15 --servers 3 --nics 3 --name {} --json 2>/dev/null", name));
   EXPECT_EQ(ran.status, 0) << ran.out;
-  const auto figures = tools::parse_json(ran.out);
+  const auto figures = apps::parse_json(ran.out);
   ASSERT_TRUE(figures.is_object()) << ran.out;
   EXPECT_EQ(figures["wrong"], 0);
   EXPECT_GE(figures["operations"], 10);

@@ -32,7 +32,7 @@ std::size_t count(const std::string& text, const std::string& part) {
 TEST(Demo, EveryFaultIsRepairedAndEveryElementRight) {
   const Ran ran = shell(fmt::format("{} {} --json 2>&1", R2CCL_TOOL, kSmall));
   EXPECT_EQ(ran.status, 0) << ran.out;
-  const auto summary = tools::parse_json(ran.out);
+  const auto summary = apps::parse_json(ran.out);
   ASSERT_TRUE(summary.is_object()) << ran.out;
   EXPECT_EQ(summary["wrong"], 0);
   EXPECT_FALSE(summary["lab"]);

@@ -64,7 +64,7 @@ TEST(PerfJobs, RowsShowTheNewPlanAndTheOldOneAgain) {
                         " perf all_reduce -b 4096 -e 7936 -i 64 -n 25 -w 0 --servers 4 --nics 4 --json"
                         " --fault 'at=400ms server=1 nic=1 kind=down for=200ms' 2>/dev/null");
   EXPECT_EQ(ran.status, 0) << ran.out;
-  const auto object = tools::parse_json(ran.out);
+  const auto object = apps::parse_json(ran.out);
   ASSERT_TRUE(object.is_object()) << ran.out;
   std::vector<std::pair<std::uint64_t, std::string>> plans;  // in the order they came
   for (const auto& row : object["rows"]) {

@@ -17,12 +17,12 @@ Ran tool(const std::string& arguments, const std::string& settings = "") {
   return shell(fmt::format("{}{} {}", settings, R2CCL_TOOL, arguments));
 }
 
-tools::Json figures(const std::string& arguments, const std::string& settings = "") {
+apps::Json figures(const std::string& arguments, const std::string& settings = "") {
   const Ran ran = tool(arguments + " --json 2>/dev/null", settings);
   EXPECT_EQ(ran.status, 0) << ran.out;
-  auto object = tools::parse_json(ran.out);
+  auto object = apps::parse_json(ran.out);
   EXPECT_TRUE(object.is_object()) << ran.out;
-  if (!object.is_object()) return {{"rows", tools::Json::array()}, {"faults", tools::Json::array()}};
+  if (!object.is_object()) return {{"rows", apps::Json::array()}, {"faults", apps::Json::array()}};
   for (const auto& row : object["rows"]) EXPECT_EQ(row["wrong"], 0) << row.dump();
   return object;
 }

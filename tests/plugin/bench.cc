@@ -17,7 +17,7 @@
 
 #include "tests/plugin/processes.h"
 
-namespace r2ccl {
+namespace r2ccl::plugin {
 namespace {
 
 constexpr std::size_t kWindow = 8;  // as many as NCCL has under way on a connection
@@ -244,10 +244,10 @@ void bare_tcp() {
 }
 
 }  // namespace
-}  // namespace r2ccl
+}  // namespace r2ccl::plugin
 
 int main(int count, char** words) {
-  using namespace r2ccl;
+  using namespace r2ccl::plugin;
   bare_tcp();
   PairOptions options;
   options.nics = count > 1 ? std::atoi(words[1]) : 1;

@@ -9,7 +9,7 @@
 
 #include "tests/plugin/processes.h"
 
-namespace r2ccl {
+namespace r2ccl::plugin {
 namespace {
 
 using Buffer = std::vector<std::uint8_t>;
@@ -388,4 +388,4 @@ TEST(NetPlugin, ThreadsWorkSideBySide) {
 }
 
 }  // namespace
-}  // namespace r2ccl
+}  // namespace r2ccl::plugin

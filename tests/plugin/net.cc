@@ -7,7 +7,7 @@
 #include <cstdio>
 #include <mutex>
 
-namespace r2ccl {
+namespace r2ccl::plugin {
 namespace {
 
 std::mutex log_mutex;
@@ -186,4 +186,4 @@ const std::vector<std::string>& logged() {
   return copy;
 }
 
-}  // namespace r2ccl
+}  // namespace r2ccl::plugin

@@ -9,7 +9,7 @@
 
 #include "plugin/nccl/nccl_net.h"
 
-namespace r2ccl {
+namespace r2ccl::plugin {
 
 struct Received {
   void* data;
@@ -53,4 +53,4 @@ struct Profiled {
 Profiled profiled();
 std::string plugin_path();
 
-}  // namespace r2ccl
+}  // namespace r2ccl::plugin

@@ -12,7 +12,7 @@
 #include <cstring>
 #include <thread>
 
-namespace r2ccl {
+namespace r2ccl::plugin {
 namespace {
 
 constexpr Duration kPatience = 30s;
@@ -164,4 +164,4 @@ bool has_pattern(const std::uint8_t* data, std::size_t bytes, std::uint64_t seed
   return true;
 }
 
-}  // namespace r2ccl
+}  // namespace r2ccl::plugin

@@ -10,7 +10,7 @@
 #include "base/time.h"
 #include "tests/plugin/net.h"
 
-namespace r2ccl {
+namespace r2ccl::plugin {
 
 // One end of the line. Blocking; a line that broke ends the process.
 class Line {
@@ -76,4 +76,4 @@ Instant now();
 void fill_pattern(std::vector<std::uint8_t>& data, std::uint64_t seed);
 bool has_pattern(const std::uint8_t* data, std::size_t bytes, std::uint64_t seed);
 
-}  // namespace r2ccl
+}  // namespace r2ccl::plugin

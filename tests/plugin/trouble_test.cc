@@ -12,7 +12,7 @@
 
 #include "tests/plugin/processes.h"
 
-namespace r2ccl {
+namespace r2ccl::plugin {
 namespace {
 
 using Buffer = std::vector<std::uint8_t>;
@@ -392,4 +392,4 @@ TEST(NetPluginTrouble, WithoutAnyNicOurEndIsToBlameAndTheOtherIsNot) {
 }
 
 }  // namespace
-}  // namespace r2ccl
+}  // namespace r2ccl::plugin

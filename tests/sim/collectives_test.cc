@@ -59,7 +59,7 @@ TEST(Collectives, MapsGetRightAfterFaults) {
 
 TEST(Collectives, RanksThatShareAServerSeeItsLostNic) {
   const Sum sum = run_seeds(20, [](const Scenario& scenario) {
-    const auto lost = [](const PlannedFault& fault) { return fault.kind == FaultKind::kNicLost; };
+    const auto lost = [](const PlannedFault& fault) { return fault.kind == SimFaultKind::kNicLost; };
     return scenario.per_server > 1 && scenario.collectives->until_healed &&
            std::ranges::any_of(scenario.plan.faults, lost);
   });

@@ -39,10 +39,10 @@ Scenario job(Duration until) {
 }
 
 PlannedFault lost_for(std::uint8_t nic, Duration at, Duration lasts) {
-  return {.kind = FaultKind::kBlackHole, .at = at, .lasts = lasts, .nic = {0, nic}};
+  return {.kind = SimFaultKind::kBlackHole, .at = at, .lasts = lasts, .nic = {0, nic}};
 }
 PlannedFault lost(std::uint8_t nic, Duration at) {
-  return {.kind = FaultKind::kNicLost, .at = at, .nic = {0, nic}};
+  return {.kind = SimFaultKind::kNicLost, .at = at, .nic = {0, nic}};
 }
 
 // Runs it and reads from the log which way control goes.
@@ -120,8 +120,8 @@ TEST(Meeting, ControlGoesBackWhenAllDataNicsOfTheRootDie) {
 TEST(Meeting, WhoHasRegisteredNeedsThePlaceNoMore) {
   Scenario scenario = job(20s);
   scenario.early_faults = true;
-  scenario.plan.faults = {{.kind = FaultKind::kPause, .at = 0s, .lasts = 8s, .nic = {3, 0}},
-                          {.kind = FaultKind::kBlackHole, .at = 2s, .lasts = 100s, .nic = {1, kManagement}}};
+  scenario.plan.faults = {{.kind = SimFaultKind::kPause, .at = 0s, .lasts = 8s, .nic = {3, 0}},
+                          {.kind = SimFaultKind::kBlackHole, .at = 2s, .lasts = 100s, .nic = {1, kManagement}}};
   const Ways ways = ways_of(scenario);
   EXPECT_EQ(nics_of(ways.at(1)), (Names{"sim2", "sim0"}));
   EXPECT_EQ(nics_of(ways.at(2)), Names{"sim2"});

@@ -9,7 +9,7 @@
 #include <string_view>
 #include <system_error>
 
-namespace r2ccl::tools {
+namespace r2ccl::apps {
 namespace {
 
 // What the kernel takes as a list of words: valid as long as `words` is.
@@ -42,4 +42,4 @@ Error become(const std::vector<std::string>& program, const std::vector<std::str
           fmt::format("'{}' can not be started: {}", program[0], std::generic_category().message(errno))};
 }
 
-}  // namespace r2ccl::tools
+}  // namespace r2ccl::apps

@@ -6,7 +6,7 @@
 
 #include "base/result.h"
 
-namespace r2ccl::tools {
+namespace r2ccl::apps {
 
 inline constexpr int kExitNoProgram = 127;  // as shells say it
 
@@ -14,4 +14,4 @@ inline constexpr int kExitNoProgram = 127;  // as shells say it
 // Returns only when it can not, with the sentence.
 Error become(const std::vector<std::string>& program, const std::vector<std::string>& lines);
 
-}  // namespace r2ccl::tools
+}  // namespace r2ccl::apps

@@ -17,7 +17,7 @@
 
 #include "apps/r2ccl/common/command.h"
 
-namespace r2ccl::tools {
+namespace r2ccl::apps {
 namespace {
 
 int poll_ms(Instant deadline) {
@@ -148,4 +148,4 @@ bool Children::join(Instant deadline) {
   return ok;
 }
 
-}  // namespace r2ccl::tools
+}  // namespace r2ccl::apps

@@ -17,7 +17,7 @@
 #include "base/result.h"
 #include "base/time.h"
 
-namespace r2ccl::tools {
+namespace r2ccl::apps {
 
 // Lines both ways. One thread at a time.
 class LineChannel final {
@@ -72,4 +72,4 @@ class Children final {
   std::vector<Child> children_;
 };
 
-}  // namespace r2ccl::tools
+}  // namespace r2ccl::apps

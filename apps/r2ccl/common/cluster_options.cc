@@ -7,7 +7,7 @@
 
 #include "base/units.h"
 
-namespace r2ccl::tools {
+namespace r2ccl::apps {
 namespace {
 
 constexpr std::uint64_t kServersMax = 4096;
@@ -22,7 +22,7 @@ constexpr std::array kCollectives{Collective::kAllReduce, Collective::kReduceSca
                                   Collective::kScatter,   Collective::kAllToAll};
 
 // "2:1" and what follows the second colon, if any.
-Result<std::pair<NicName, std::string_view>> split_nic(std::string_view text, std::string_view example) {
+Result<std::pair<NicPlace, std::string_view>> split_nic(std::string_view text, std::string_view example) {
   const auto bad = [&] {
     return fail(Fault::kMisuse, fmt::format("'{}' does not name a NIC; write for example {}", text, example));
   };
@@ -32,7 +32,7 @@ Result<std::pair<NicName, std::string_view>> split_nic(std::string_view text, st
   const Result<std::uint64_t> server = parse_integer(text.substr(0, colon));
   const Result<std::uint64_t> nic = parse_integer(text.substr(colon + 1, second - colon - 1));
   if (!server || !nic || *server > UINT32_MAX || *nic > UINT32_MAX) return bad();
-  const NicName name{static_cast<std::uint32_t>(*server), static_cast<std::uint32_t>(*nic)};
+  const NicPlace name{static_cast<std::uint32_t>(*server), static_cast<std::uint32_t>(*nic)};
   return std::pair{name, second == std::string_view::npos ? std::string_view{} : text.substr(second + 1)};
 }
 
@@ -47,7 +47,7 @@ Result<double> parse_fraction(std::string_view text) {
 
 Status damage(Cluster& cluster, const ClusterOptions& options) {
   for (const std::string& text : options.lost) {
-    const Result<NicName> name = parse_nic(text);
+    const Result<NicPlace> name = parse_nic(text);
     if (!name) return std::unexpected(name.error());
     if (Status ok = lose_nic(cluster, name->server, name->nic); !ok) return ok;
   }
@@ -151,7 +151,7 @@ Result<std::vector<std::string>> algorithms_of(const ClusterOptions& options) {
                                           options.algorithm, options.collective, fmt::join(names, ", ")));
 }
 
-Result<NicName> parse_nic(std::string_view text) {
+Result<NicPlace> parse_nic(std::string_view text) {
   const auto parts = split_nic(text, "2:1 (server 2, NIC 1)");
   if (!parts) return std::unexpected(parts.error());
   if (!parts->second.empty())
@@ -168,4 +168,4 @@ std::string describe(const Request& request, const Cluster& cluster) {
       bytes_text(cluster.min_message));
 }
 
-}  // namespace r2ccl::tools
+}  // namespace r2ccl::apps

@@ -8,7 +8,7 @@
 #include "apps/r2ccl/common/command.h"
 #include "planner/plan.h"
 
-namespace r2ccl::tools {
+namespace r2ccl::apps {
 
 struct ClusterOptions {
   std::string collective = "all_reduce";
@@ -42,13 +42,13 @@ Tuning tuning_of(const ClusterOptions& options);
 // Those asked for: one, "auto", or all of the collective. Unknown names fail.
 Result<std::vector<std::string>> algorithms_of(const ClusterOptions& options);
 
-struct NicName {
+struct NicPlace {
   std::uint32_t server = 0;
   std::uint32_t nic = 0;
 };
-Result<NicName> parse_nic(std::string_view text);  // "3:1"
+Result<NicPlace> parse_nic(std::string_view text);  // "3:1"
 
 // "4 servers x 8 GPUs x 8 NICs at 400 gbit/s, routed, 1 GiB; alpha 5 us, port cost 3 ns, messages from 32 KiB"
 std::string describe(const Request& request, const Cluster& cluster);
 
-}  // namespace r2ccl::tools
+}  // namespace r2ccl::apps

@@ -21,7 +21,7 @@
 #include "base/units.h"
 #include "env/real/real.h"
 
-namespace r2ccl::tools {
+namespace r2ccl::apps {
 namespace {
 
 // CLI11 puts some messages on several lines.
@@ -224,4 +224,4 @@ int run_command_line(const std::vector<std::string>& arguments, const Context& c
   return finish(app, chosen, context.console);
 }
 
-}  // namespace r2ccl::tools
+}  // namespace r2ccl::apps

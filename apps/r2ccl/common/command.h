@@ -19,7 +19,7 @@ class App;
 class Option;
 }  // namespace CLI
 
-namespace r2ccl::tools {
+namespace r2ccl::apps {
 
 inline constexpr int kExitOk = 0;
 inline constexpr int kExitFailed = 1;  // the command ran and what it looked at is not right
@@ -98,4 +98,4 @@ class Command final {
 // The clock of this process; the same for all processes of this machine.
 Instant steady_now();
 
-}  // namespace r2ccl::tools
+}  // namespace r2ccl::apps

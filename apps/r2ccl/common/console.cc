@@ -5,7 +5,7 @@
 
 #include <cstdio>
 
-namespace r2ccl::tools {
+namespace r2ccl::apps {
 namespace {
 
 constexpr std::string_view kReset = "\033[0m";
@@ -69,4 +69,4 @@ void StandardConsole::err(std::string_view text) {
   write_through(stderr, text);
 }
 
-}  // namespace r2ccl::tools
+}  // namespace r2ccl::apps

@@ -5,7 +5,7 @@
 #include <string>
 #include <string_view>
 
-namespace r2ccl::tools {
+namespace r2ccl::apps {
 
 enum class Colour : std::uint8_t { kPlain, kBold, kDim, kRed, kGreen, kYellow, kBlue };
 
@@ -44,4 +44,4 @@ class StandardConsole final : public Console {
   bool err_is_terminal_;
 };
 
-}  // namespace r2ccl::tools
+}  // namespace r2ccl::apps

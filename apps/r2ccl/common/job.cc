@@ -6,7 +6,7 @@
 
 #include "apps/r2ccl/common/command.h"
 
-namespace r2ccl::tools {
+namespace r2ccl::apps {
 namespace {
 
 template <class T>
@@ -72,4 +72,4 @@ Status pass_id(Children& children, Instant deadline) {
   return {};
 }
 
-}  // namespace r2ccl::tools
+}  // namespace r2ccl::apps

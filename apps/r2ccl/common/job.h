@@ -16,7 +16,7 @@
 #include "env/settings.h"
 #include "runtime/threads/process.h"
 
-namespace r2ccl::tools {
+namespace r2ccl::apps {
 
 inline constexpr Duration kJoinMax = 20s;
 
@@ -45,4 +45,4 @@ struct JobEnd {
 JobEnd join_job(const Settings& settings, const JobPlace& place, LineChannel& parent);
 Status pass_id(Children& children, Instant deadline);
 
-}  // namespace r2ccl::tools
+}  // namespace r2ccl::apps

@@ -2,7 +2,7 @@
 
 #include <nlohmann/json.hpp>
 
-namespace r2ccl::tools {
+namespace r2ccl::apps {
 
 std::string json_text(const Json& value, int indent) {
   return value.dump(indent);
@@ -12,4 +12,4 @@ Json parse_json(std::string_view text) {
   return Json::parse(text, nullptr, false);
 }
 
-}  // namespace r2ccl::tools
+}  // namespace r2ccl::apps

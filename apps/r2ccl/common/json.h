@@ -7,11 +7,11 @@
 #include <string>
 #include <string_view>
 
-namespace r2ccl::tools {
+namespace r2ccl::apps {
 
 using Json = nlohmann::ordered_json;
 
 std::string json_text(const Json& value, int indent = -1);  // -1: on one line
 Json parse_json(std::string_view text);                     // is_discarded() where it is none
 
-}  // namespace r2ccl::tools
+}  // namespace r2ccl::apps

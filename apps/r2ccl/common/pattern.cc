@@ -4,12 +4,12 @@
 #include <array>
 #include <cstring>
 
-namespace r2ccl::tools {
+namespace r2ccl::apps {
 namespace {
 
 constexpr std::size_t kBlockWords = 512;
 constexpr std::uint64_t kStep = 0x9e3779b97f4a7c15;  // odd, with bits everywhere: all words of a message differ
-using Block = std::array<std::uint64_t, kBlockWords>;
+using PatternBlock = std::array<std::uint64_t, kBlockWords>;
 
 std::uint64_t first_word(const MessageName& message) {
   std::uint64_t mixed = message.sequence * kStep ^ (std::uint64_t{message.from} << 32 | message.to);
@@ -17,7 +17,7 @@ std::uint64_t first_word(const MessageName& message) {
   return mixed ^ mixed >> 29;
 }
 
-void make_block(std::uint64_t word, Block& block) {
+void make_block(std::uint64_t word, PatternBlock& block) {
   for (std::size_t i = 0; i < kBlockWords; ++i) block[i] = word + i * kStep;
 }
 
@@ -30,7 +30,7 @@ std::uint64_t differing(const std::byte* a, const std::byte* b, std::size_t coun
 
 template <class Visit>
 void for_each_block(const MessageName& message, std::size_t size, const Visit& visit) {
-  Block block;
+  PatternBlock block;
   std::uint64_t word = first_word(message);
   for (std::size_t at = 0; at < size; at += sizeof block) {
     make_block(word, block);
@@ -55,4 +55,4 @@ std::uint64_t count_wrong(const MessageName& message, ByteView bytes) {
   return wrong;
 }
 
-}  // namespace r2ccl::tools
+}  // namespace r2ccl::apps

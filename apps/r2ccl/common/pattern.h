@@ -6,7 +6,7 @@
 
 #include "base/bytes.h"
 
-namespace r2ccl::tools {
+namespace r2ccl::apps {
 
 struct MessageName {
   std::uint32_t from = 0;
@@ -19,4 +19,4 @@ void fill_pattern(const MessageName& message, std::span<std::byte> out);
 // How many bytes differ from fill_pattern().
 std::uint64_t count_wrong(const MessageName& message, ByteView bytes);
 
-}  // namespace r2ccl::tools
+}  // namespace r2ccl::apps

@@ -4,7 +4,7 @@
 
 #include "apps/r2ccl/common/command.h"
 
-namespace r2ccl::tools {
+namespace r2ccl::apps {
 namespace {
 
 constexpr std::byte kPoison{0xee};  // no value of any type that is ever sent
@@ -115,4 +115,4 @@ std::uint64_t CheckedCalls::wrong(const PerfCase& one, const PerfData& data) con
   return wrong;
 }
 
-}  // namespace r2ccl::tools
+}  // namespace r2ccl::apps

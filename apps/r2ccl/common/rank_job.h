@@ -16,7 +16,7 @@
 #include "process/launched_by.h"
 #include "process/world.h"
 
-namespace r2ccl::tools {
+namespace r2ccl::apps {
 
 // The communicator failed; its sentence.
 struct Failed : std::runtime_error {
@@ -68,4 +68,4 @@ class CheckedCalls final {
   std::uint64_t operation_ = 0;
 };
 
-}  // namespace r2ccl::tools
+}  // namespace r2ccl::apps

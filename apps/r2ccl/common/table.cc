@@ -4,7 +4,7 @@
 
 #include "base/assert.h"
 
-namespace r2ccl::tools {
+namespace r2ccl::apps {
 
 std::size_t columns_of(std::string_view text) {
   const auto starts_character = [](char c) { return (static_cast<unsigned char>(c) & 0xc0) != 0x80; };
@@ -49,4 +49,4 @@ std::string Table::row_text(const Console& console, const std::vector<Cell>& row
   return out + "\n";
 }
 
-}  // namespace r2ccl::tools
+}  // namespace r2ccl::apps

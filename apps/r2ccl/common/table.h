@@ -8,7 +8,7 @@
 
 #include "apps/r2ccl/common/console.h"
 
-namespace r2ccl::tools {
+namespace r2ccl::apps {
 
 enum class Align : std::uint8_t { kLeft, kRight };
 
@@ -46,4 +46,4 @@ class Table final {
   std::vector<std::vector<Cell>> rows_;
 };
 
-}  // namespace r2ccl::tools
+}  // namespace r2ccl::apps

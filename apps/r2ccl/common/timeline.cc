@@ -9,7 +9,7 @@
 #include <system_error>
 #include <tuple>
 
-namespace r2ccl::tools {
+namespace r2ccl::apps {
 namespace {
 
 constexpr double kMicroseconds = 1e6;
@@ -53,4 +53,4 @@ Status write_timeline(const std::string& path, const std::vector<sim::Occupancy>
   return {};
 }
 
-}  // namespace r2ccl::tools
+}  // namespace r2ccl::apps

@@ -7,9 +7,9 @@
 #include "base/result.h"
 #include "sim/cluster/timing.h"
 
-namespace r2ccl::tools {
+namespace r2ccl::apps {
 
 // Replaces the file. Fails with one sentence when it can not be written.
 Status write_timeline(const std::string& path, const std::vector<sim::Occupancy>& occupancy);
 
-}  // namespace r2ccl::tools
+}  // namespace r2ccl::apps

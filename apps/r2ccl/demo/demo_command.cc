@@ -20,7 +20,7 @@
 #include "base/units.h"
 #include "env/settings.h"
 
-namespace r2ccl::tools {
+namespace r2ccl::apps {
 namespace {
 
 constexpr Duration kStartMax = 30s;
@@ -30,7 +30,7 @@ constexpr Duration kBackMax = 6s;          // how long a NIC that is not back pr
 constexpr Duration kTotalsMax = 20s;       // for the last AllReduce to end
 constexpr Duration kPoll = 20ms;
 
-struct Options {
+struct DemoOptions {
   std::uint64_t seconds = 21;
   std::uint64_t servers = 4;
   std::uint64_t nics = 4;
@@ -43,7 +43,7 @@ struct Options {
   bool json = false;
 };
 
-Result<DemoPlan> make_plan(const Options& options, const Settings& settings) {
+Result<DemoPlan> make_plan(const DemoOptions& options, const Settings& settings) {
   DemoPlan plan;
   plan.name = options.name;
   plan.servers = static_cast<std::uint32_t>(options.servers);
@@ -201,7 +201,7 @@ class Demo final {
 };
 
 // The lab, or nothing and the reason why it is loopback.
-std::unique_ptr<DemoLab> make_lab(const Options& options, DemoPlan& plan, std::string& why) {
+std::unique_ptr<DemoLab> make_lab(const DemoOptions& options, DemoPlan& plan, std::string& why) {
   if (options.loopback) {
     why = "--loopback";
     return nullptr;
@@ -224,7 +224,7 @@ Status write_page(const std::string& path, const Json& model) {
   return stream ? Status{} : fail(Fault::kBusy, fmt::format("'{}' can not be written", path));
 }
 
-Result<int> run(const Options& options, const Context& context) {
+Result<int> run(const DemoOptions& options, const Context& context) {
   const Result<Settings> settings = Settings::parse(context.environment);
   if (!settings) return std::unexpected(settings.error());
   Result<DemoPlan> plan = make_plan(options, *settings);
@@ -261,7 +261,7 @@ Result<int> run(const Options& options, const Context& context) {
 }  // namespace
 
 void add_demo(Command& app, const Context& context) {
-  const auto options = std::make_shared<Options>();
+  const auto options = std::make_shared<DemoOptions>();
   Command command = app.add("demo", "AllReduce in a loop while NICs break, with every element checked");
   command.runs([options, context] { return run(*options, context); });
   command.integer({"--seconds", 3, 3600, "how long; 21 by default"}, options->seconds);
@@ -279,4 +279,4 @@ void add_demo(Command& app, const Context& context) {
   command.flag("--json", options->json, "print one JSON object");
 }
 
-}  // namespace r2ccl::tools
+}  // namespace r2ccl::apps

@@ -3,8 +3,8 @@
 
 #include "apps/r2ccl/common/command.h"
 
-namespace r2ccl::tools {
+namespace r2ccl::apps {
 
 void add_demo(Command& app, const Context& context);
 
-}  // namespace r2ccl::tools
+}  // namespace r2ccl::apps

@@ -13,7 +13,7 @@
 #include "apps/r2ccl/common/command.h"
 #include "apps/r2ccl/lab/lab_run.h"
 
-namespace r2ccl::tools {
+namespace r2ccl::apps {
 namespace {
 
 sigset_t end_signals() {
@@ -46,9 +46,9 @@ Result<std::unique_ptr<DemoLab>> DemoLab::make(const DemoPlan& plan) {
   ::pthread_sigmask(SIG_SETMASK, &before, nullptr);
   if (!started) return std::unexpected(started.error());
   if (const Status built = lab::build(cluster); !built) return std::unexpected(built.error());
-  auto opened = lab::Cluster::open(cluster);
+  auto opened = lab::BuiltLab::open(cluster);
   if (!opened) return std::unexpected(opened.error());
-  made->cluster_ = std::make_unique<lab::Cluster>(std::move(*opened));
+  made->cluster_ = std::make_unique<lab::BuiltLab>(std::move(*opened));
   made->clock_ = std::make_unique<lab::FaultClock>(plan.faults, made->cluster_->healthy());
   return made;
 }
@@ -112,4 +112,4 @@ bool DemoLab::finish() {
   return WIFEXITED(status) && WEXITSTATUS(status) == kExitOk;
 }
 
-}  // namespace r2ccl::tools
+}  // namespace r2ccl::apps

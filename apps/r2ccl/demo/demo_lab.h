@@ -15,7 +15,7 @@
 #include "lab/fault_clock.h"
 #include "lab/state_file.h"
 
-namespace r2ccl::tools {
+namespace r2ccl::apps {
 
 class DemoLab final {
  public:
@@ -45,9 +45,9 @@ class DemoLab final {
   const DemoPlan plan_;
   Fd alive_;  // the keeper sees its end
   pid_t keeper_ = 0;
-  std::unique_ptr<lab::Cluster> cluster_;
+  std::unique_ptr<lab::BuiltLab> cluster_;
   std::unique_ptr<lab::FaultClock> clock_;
   std::vector<bool> begun_, over_;  // as plan_.faults
 };
 
-}  // namespace r2ccl::tools
+}  // namespace r2ccl::apps

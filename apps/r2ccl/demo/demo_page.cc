@@ -9,7 +9,7 @@
 #include "apps/r2ccl/common/json.h"
 #include "base/units.h"
 
-namespace r2ccl::tools {
+namespace r2ccl::apps {
 namespace {
 
 constexpr Duration kStep = 50ms;
@@ -114,4 +114,4 @@ std::string page_html(const Json& model) {
       kPageStyle, kPageBody, inside_script(model), kPageScript);
 }
 
-}  // namespace r2ccl::tools
+}  // namespace r2ccl::apps

@@ -8,7 +8,7 @@
 #include "apps/r2ccl/common/job.h"
 #include "apps/r2ccl/demo/demo_story.h"
 
-namespace r2ccl::tools {
+namespace r2ccl::apps {
 
 // A line the demo printed.
 struct DemoLine {
@@ -32,4 +32,4 @@ extern const char* const kPageStyle;
 extern const char* const kPageBody;
 extern const char* const kPageScript;
 
-}  // namespace r2ccl::tools
+}  // namespace r2ccl::apps

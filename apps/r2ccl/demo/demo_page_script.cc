@@ -2,7 +2,7 @@
 
 #include "apps/r2ccl/demo/demo_page.h"
 
-namespace r2ccl::tools {
+namespace r2ccl::apps {
 
 const char* const kPageScript = R"js(
 'use strict';
@@ -256,4 +256,4 @@ eventTable();
 document.body.dataset.ready = 'yes';
 )js";
 
-}  // namespace r2ccl::tools
+}  // namespace r2ccl::apps

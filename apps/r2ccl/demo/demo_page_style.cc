@@ -2,7 +2,7 @@
 
 #include "apps/r2ccl/demo/demo_page.h"
 
-namespace r2ccl::tools {
+namespace r2ccl::apps {
 
 const char* const kPageStyle = R"css(
 :root {
@@ -109,4 +109,4 @@ const char* const kPageBody = R"html(
 <div id="tip"></div>
 )html";
 
-}  // namespace r2ccl::tools
+}  // namespace r2ccl::apps

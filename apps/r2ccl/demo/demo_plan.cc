@@ -4,7 +4,7 @@
 
 #include "base/units.h"
 
-namespace r2ccl::tools {
+namespace r2ccl::apps {
 namespace {
 
 FaultSpec fault(FaultKind kind, std::uint32_t server, std::uint32_t nic, const DemoPlan& plan) {
@@ -98,4 +98,4 @@ std::string heal_text(const FaultSpec& fault) {
   return "";
 }
 
-}  // namespace r2ccl::tools
+}  // namespace r2ccl::apps

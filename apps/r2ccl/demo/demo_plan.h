@@ -11,7 +11,7 @@
 #include "lab/lab_plan.h"
 #include "transport/fault/fault_spec.h"
 
-namespace r2ccl::tools {
+namespace r2ccl::apps {
 
 inline constexpr std::uint32_t kDemoServersMax = 8;
 inline constexpr std::uint32_t kDemoNicsMax = 16;
@@ -41,4 +41,4 @@ std::string nic_text(const FaultSpec& fault);    // "server 0 NIC 1"
 std::string begin_text(const FaultSpec& fault);  // "cable pulled"
 std::string heal_text(const FaultSpec& fault);   // "cable back"
 
-}  // namespace r2ccl::tools
+}  // namespace r2ccl::apps

@@ -15,7 +15,7 @@
 #include "lab/net_namespace.h"
 #include "process/world.h"
 
-namespace r2ccl::tools {
+namespace r2ccl::apps {
 namespace {
 
 constexpr Duration kReportEvery = 25ms;
@@ -209,4 +209,4 @@ void run_demo_rank(const DemoPlan& plan, std::uint32_t rank, Instant start, cons
   DemoRank(plan, rank, mine, parent).run();
 }
 
-}  // namespace r2ccl::tools
+}  // namespace r2ccl::apps

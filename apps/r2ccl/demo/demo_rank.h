@@ -5,7 +5,7 @@
 #include "apps/r2ccl/demo/demo_plan.h"
 #include "env/settings.h"
 
-namespace r2ccl::tools {
+namespace r2ccl::apps {
 
 // The body of a child; in a lab it moves into its server first. Says {"ready"}, waits for {"go": instant}, reports (demo_report.h),
 // and some time after {"stop"}, with all other ranks, ends and says {"totals"}. Throws Gone with a sentence when something is not as
@@ -13,4 +13,4 @@ namespace r2ccl::tools {
 void run_demo_rank(const DemoPlan& plan, std::uint32_t rank, Instant start, const Settings& settings,
                    LineChannel& parent);
 
-}  // namespace r2ccl::tools
+}  // namespace r2ccl::apps

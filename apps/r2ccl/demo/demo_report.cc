@@ -2,7 +2,7 @@
 
 #include <nlohmann/json.hpp>
 
-namespace r2ccl::tools {
+namespace r2ccl::apps {
 namespace {
 
 std::int64_t number(Instant at) {
@@ -85,4 +85,4 @@ DemoTotals demo_totals(const Json& object) {
   return {.rounds = object.at("totals"), .checked = object.at("checked"), .wrong = object.at("wrong")};
 }
 
-}  // namespace r2ccl::tools
+}  // namespace r2ccl::apps

@@ -9,7 +9,7 @@
 #include "base/time.h"
 #include "telemetry/telemetry.h"
 
-namespace r2ccl::tools {
+namespace r2ccl::apps {
 
 // Something that happened to a path or NIC, as one end saw it.
 struct DemoEvent {
@@ -73,4 +73,4 @@ DemoTick demo_tick(const Json& object);
 DemoRound demo_round(const Json& object);
 DemoTotals demo_totals(const Json& object);
 
-}  // namespace r2ccl::tools
+}  // namespace r2ccl::apps

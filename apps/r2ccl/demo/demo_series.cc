@@ -3,7 +3,7 @@
 #include <algorithm>
 #include <iterator>
 
-namespace r2ccl::tools {
+namespace r2ccl::apps {
 
 void DemoSeries::add(const DemoRound& round) {
   if (rounds_.size() <= round.number) rounds_.resize(round.number + 1);
@@ -64,4 +64,4 @@ double DemoSeries::sent_share(std::uint32_t server, std::uint32_t nic, Instant f
   return all > 0 ? sent_rate(server, nic, from, to) / all : 0;
 }
 
-}  // namespace r2ccl::tools
+}  // namespace r2ccl::apps

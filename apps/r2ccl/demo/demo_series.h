@@ -9,7 +9,7 @@
 
 #include "apps/r2ccl/demo/demo_report.h"
 
-namespace r2ccl::tools {
+namespace r2ccl::apps {
 
 // One AllReduce, put together from all ranks.
 struct RoundFacts {
@@ -53,4 +53,4 @@ class DemoSeries final {
   std::size_t complete_ = 0;
 };
 
-}  // namespace r2ccl::tools
+}  // namespace r2ccl::apps

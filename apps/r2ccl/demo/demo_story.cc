@@ -9,7 +9,7 @@
 #include "base/units.h"
 #include "health/verdict.h"
 
-namespace r2ccl::tools {
+namespace r2ccl::apps {
 namespace {
 
 constexpr Duration kWarmUp = 300ms;     // the first AllReduces open connections
@@ -326,4 +326,4 @@ void DemoStory::measure(std::size_t index, FaultStory& story) const {
   story.share_during = series_.sent_share(server, story.spec.nic.value, begun + (healed - begun) / 2, healed);
 }
 
-}  // namespace r2ccl::tools
+}  // namespace r2ccl::apps

@@ -26,7 +26,7 @@
 #include "apps/r2ccl/demo/demo_report.h"
 #include "apps/r2ccl/demo/demo_series.h"
 
-namespace r2ccl::tools {
+namespace r2ccl::apps {
 
 struct FaultStory {
   FaultSpec spec;
@@ -132,4 +132,4 @@ class DemoStory final {
 std::string summary_text(const DemoSummary& summary, const Console& console);
 std::string summary_json(const DemoSummary& summary, const DemoPlan& plan, Instant start);
 
-}  // namespace r2ccl::tools
+}  // namespace r2ccl::apps

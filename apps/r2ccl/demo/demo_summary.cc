@@ -10,7 +10,7 @@
 #include "apps/r2ccl/demo/demo_tap.h"
 #include "base/units.h"
 
-namespace r2ccl::tools {
+namespace r2ccl::apps {
 namespace {
 
 std::string after(const std::optional<Instant>& at, const std::optional<Instant>& since) {
@@ -107,4 +107,4 @@ std::string summary_json(const DemoSummary& summary, const DemoPlan& plan, Insta
          "\n";
 }
 
-}  // namespace r2ccl::tools
+}  // namespace r2ccl::apps

@@ -4,7 +4,7 @@
 #include <nlohmann/json.hpp>
 #include <utility>
 
-namespace r2ccl::tools {
+namespace r2ccl::apps {
 
 DemoTap::DemoTap(ProcessId self, const std::vector<ProcessInfo>& roster, std::size_t nics)
     : roster_(roster), self_(self), sent_bytes_(nics) {}
@@ -92,4 +92,4 @@ void DemoTap::on_placed(const Event& event) {
   if (event.at - before >= kGapMin) reports_.push_back(to_json(DemoGap{before, event.at}));
 }
 
-}  // namespace r2ccl::tools
+}  // namespace r2ccl::apps

@@ -10,7 +10,7 @@
 #include "apps/r2ccl/demo/demo_report.h"
 #include "telemetry/telemetry.h"
 
-namespace r2ccl::tools {
+namespace r2ccl::apps {
 
 class DemoTap final : public EventListener {
  public:
@@ -42,4 +42,4 @@ class DemoTap final : public EventListener {
   std::vector<std::uint64_t> sent_bytes_;      // by NIC
 };
 
-}  // namespace r2ccl::tools
+}  // namespace r2ccl::apps

@@ -17,7 +17,7 @@
 #include "apps/r2ccl/demo/demo_view.h"
 #include "testing/test_console.h"
 
-namespace r2ccl::tools {
+namespace r2ccl::apps {
 namespace {
 
 Instant at(int ms) {
@@ -389,4 +389,4 @@ TEST(DemoTap, TellsPausesAndCountsBytesByNic) {
 }
 
 }  // namespace
-}  // namespace r2ccl::tools
+}  // namespace r2ccl::apps

@@ -9,7 +9,7 @@
 
 #include "base/units.h"
 
-namespace r2ccl::tools {
+namespace r2ccl::apps {
 namespace {
 
 constexpr std::size_t kColumns = 80;
@@ -114,4 +114,4 @@ std::string LiveView::erasing() {
   return lines == 0 ? "" : fmt::format("\033[{}A\r\033[J", lines);
 }
 
-}  // namespace r2ccl::tools
+}  // namespace r2ccl::apps

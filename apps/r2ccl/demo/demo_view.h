@@ -8,7 +8,7 @@
 #include "apps/r2ccl/demo/demo_plan.h"
 #include "apps/r2ccl/demo/demo_story.h"
 
-namespace r2ccl::tools {
+namespace r2ccl::apps {
 
 // One picture, 80 columns wide at most where there are 4 NICs or fewer: what every NIC sends, the AllReduce under way, its algorithm
 // and the longest stall. Pure.
@@ -41,4 +41,4 @@ class LiveView final {
   Instant next_{};
 };
 
-}  // namespace r2ccl::tools
+}  // namespace r2ccl::apps

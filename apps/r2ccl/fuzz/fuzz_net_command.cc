@@ -12,14 +12,14 @@
 #include "base/units.h"
 #include "sim/net/fuzz_net.h"
 
-namespace r2ccl::tools {
+namespace r2ccl::apps {
 namespace {
 
 constexpr std::uint64_t kSeedsDefault = 1000;
 constexpr std::uint64_t kBrokenBatch = 64;  // seeds tried at once while a broken rule is looked for
 constexpr Duration kProgressEvery = 100ms;
 
-struct Options {
+struct FuzzNetOptions {
   std::optional<std::uint64_t> seeds;
   std::optional<std::uint64_t> seed;
   std::uint64_t threads = std::max(1u, std::thread::hardware_concurrency());
@@ -32,12 +32,12 @@ struct Options {
   std::uint64_t first() const { return seed.value_or(1); }
 };
 
-class Progress final {
+class SeedProgress final {
  public:
-  Progress(Console& console, std::uint64_t of) : console_(console), of_(of) {}
-  ~Progress() { console_.progress(""); }
-  Progress(const Progress&) = delete;
-  Progress& operator=(const Progress&) = delete;
+  SeedProgress(Console& console, std::uint64_t of) : console_(console), of_(of) {}
+  ~SeedProgress() { console_.progress(""); }
+  SeedProgress(const SeedProgress&) = delete;
+  SeedProgress& operator=(const SeedProgress&) = delete;
   void show(std::uint64_t done) {
     const Instant now = steady_now();
     if (now < next_) return;
@@ -98,11 +98,11 @@ void print_text(const sim::FuzzSummary& summary, double seconds, Console& consol
                   to_seconds(summary.simulated), seconds, summary.digest));
 }
 
-int run_seeds(const Options& options, Console& console) {
+int run_seeds(const FuzzNetOptions& options, Console& console) {
   const Instant start = steady_now();
   sim::FuzzSummary summary;
   {
-    Progress progress(console, options.count());
+    SeedProgress progress(console, options.count());
     summary = sim::fuzz(options.first(), options.count(), static_cast<unsigned>(options.threads), {},
                         [&](std::uint64_t done) { progress.show(done); });
   }
@@ -131,8 +131,8 @@ struct Caught {
   std::optional<sim::FailedSeed> failure;
 };
 
-Caught catch_rule(const sim::NamedRules& broken, const Options& options, Console& console) {
-  Progress progress(console, options.count());
+Caught catch_rule(const sim::NamedRules& broken, const FuzzNetOptions& options, Console& console) {
+  SeedProgress progress(console, options.count());
   Caught caught{.rule = broken.name, .failure = {}};
   while (caught.tried < options.count()) {
     const std::uint64_t batch = std::min(kBrokenBatch, options.count() - caught.tried);
@@ -172,7 +172,7 @@ Json caught_json(const Caught& caught) {
   return row;
 }
 
-Result<int> run_broken(const Options& options, Console& console) {
+Result<int> run_broken(const FuzzNetOptions& options, Console& console) {
   const Result<std::vector<sim::NamedRules>> rules = rules_to_break(options.broken);
   if (!rules) return std::unexpected(rules.error());
   bool all_caught = true;
@@ -188,7 +188,7 @@ Result<int> run_broken(const Options& options, Console& console) {
 
 // ---- one seed, step by step -------------------------------------------------------------------------------------
 
-Result<int> run_trace(const Options& options, Console& console) {
+Result<int> run_trace(const FuzzNetOptions& options, Console& console) {
   if (options.count() != 1 || options.json) return fail(Fault::kMisuse, "--trace shows one seed: give --seed alone");
   Rules rules;
   if (!options.broken.empty()) {
@@ -206,7 +206,7 @@ Result<int> run_trace(const Options& options, Console& console) {
   return report.ok ? kExitOk : kExitFailed;
 }
 
-Result<int> run(const Options& options, Console& console) {
+Result<int> run(const FuzzNetOptions& options, Console& console) {
   if (options.trace) return run_trace(options, console);
   if (!options.broken.empty()) return run_broken(options, console);
   return run_seeds(options, console);
@@ -218,7 +218,7 @@ void add_fuzz_net(Command& app, const Context& context) {
   constexpr std::uint64_t kSeedsMax = 1'000'000'000;
   constexpr std::uint64_t kSeedMax = std::numeric_limits<std::uint64_t>::max() - kSeedsMax;
   constexpr std::uint64_t kThreadsMax = 1024;
-  const auto options = std::make_shared<Options>();
+  const auto options = std::make_shared<FuzzNetOptions>();
   Command command = app.add("fuzz-net", "Run the shipped protocol under a hostile, deterministic network");
   command.runs([options, &console = context.console] { return run(*options, console); });
   command.integer({"--seeds", 1, kSeedsMax, "how many runs; 1000 unless --seed names one"}, options->seeds);
@@ -231,4 +231,4 @@ void add_fuzz_net(Command& app, const Context& context) {
   command.flag("--json", options->json, "print one JSON object");
 }
 
-}  // namespace r2ccl::tools
+}  // namespace r2ccl::apps

@@ -18,7 +18,7 @@
 #include "lab/fault_clock.h"
 #include "lab/state_file.h"
 
-namespace r2ccl::tools {
+namespace r2ccl::apps {
 namespace {
 
 constexpr std::uint64_t kAnyRate = 1'000'000'000'000;
@@ -31,7 +31,7 @@ struct FaultOptions {
   std::string name = "lab";
   std::vector<std::string> words;
 };
-struct StatusOptions {
+struct LabStatusOptions {
   std::string name;  // empty: all
   bool json = false;
 };
@@ -39,7 +39,7 @@ struct DownOptions {
   std::string name = "lab";
   bool all = false;
 };
-struct ExecOptions {
+struct LabExecOptions {
   std::string name = "lab";
   std::uint64_t server = 0;
   std::vector<std::string> program;
@@ -127,7 +127,7 @@ Result<int> fail_nic(const FaultOptions& options, const Context& context) {
   if (!state) return std::unexpected(state.error());
   const auto fault = fault_of(options, "at=0s ", state->plan);
   if (!fault) return std::unexpected(fault.error());
-  auto cluster = lab::Cluster::open(state->plan);
+  auto cluster = lab::BuiltLab::open(state->plan);
   if (!cluster) return std::unexpected(cluster.error());
   const auto before = cluster->read(fault->server, fault->nic);
   if (!before) return std::unexpected(before.error());
@@ -155,7 +155,7 @@ Result<int> heal(const FaultOptions& options, const Context&) {
     if (!named) return std::unexpected(named.error());
     only = *named;
   }
-  auto cluster = lab::Cluster::open(state->plan);
+  auto cluster = lab::BuiltLab::open(state->plan);
   if (!cluster) return std::unexpected(cluster.error());
   for (std::uint64_t server = 0; server < state->plan.servers; ++server) {
     for (std::uint64_t nic = 0; nic <= state->plan.management().value; ++nic) {
@@ -170,7 +170,7 @@ Result<int> heal(const FaultOptions& options, const Context&) {
 // ---- status, exec -----------------------------------------------------------------------------------------------
 
 Result<Json> report(const lab::LabState& state) {
-  auto cluster = lab::Cluster::open(state.plan);
+  auto cluster = lab::BuiltLab::open(state.plan);
   if (!cluster) return std::unexpected(cluster.error());
   Json nics = Json::array();
   for (std::uint64_t server = 0; server < state.plan.servers; ++server) {
@@ -210,7 +210,7 @@ std::string report_text(const Json& lab, const Console& console) {
                      rate_text(lab["rate_bytes_s"]), user, table.text(console, 2));
 }
 
-Result<int> status(const StatusOptions& options, const Context& context) {
+Result<int> status(const LabStatusOptions& options, const Context& context) {
   const std::vector<std::string> names = options.name.empty() ? lab::lab_names() : std::vector{options.name};
   Json labs = Json::array();
   for (const std::string& name : names) {
@@ -229,7 +229,7 @@ Result<int> status(const StatusOptions& options, const Context& context) {
   return kExitOk;
 }
 
-Result<int> exec(const ExecOptions& options, const Context&) {
+Result<int> exec(const LabExecOptions& options, const Context&) {
   const auto state = find_lab(options.name);
   if (!state) return std::unexpected(state.error());
   if (options.server >= state->plan.servers) {
@@ -248,11 +248,11 @@ Result<int> exec(const ExecOptions& options, const Context&) {
 // ---- the command line -------------------------------------------------------------------------------------------
 
 template <class Options>
-using Body = Result<int> (*)(const Options&, const Context&);
+using CommandBody = Result<int> (*)(const Options&, const Context&);
 
 template <class Options>
 Command add(Command& app, const Context& context, const std::string& name, const std::string& purpose,
-            const std::shared_ptr<Options>& options, Body<Options> body) {
+            const std::shared_ptr<Options>& options, CommandBody<Options> body) {
   Command command = app.add(name, purpose);
   command.runs([options, context, body]() -> Result<int> {
     if (const Status root = need_root(); !root) return std::unexpected(root.error());
@@ -320,11 +320,11 @@ void add_lab(Command& app, const Context& context) {
   add_run_in_lab(lab_app, context);
   add_up(lab_app, context);
   add_fault_commands(lab_app, context);
-  const auto shown = std::make_shared<StatusOptions>();
+  const auto shown = std::make_shared<LabStatusOptions>();
   Command showing = add(lab_app, context, "status", "Labs and their NICs as they are now", shown, &status);
   showing.text("--name", shown->name, "only this one").value_name("NAME");
   showing.flag("--json", shown->json, "one JSON object");
-  const auto executed = std::make_shared<ExecOptions>();
+  const auto executed = std::make_shared<LabExecOptions>();
   Command executing = add(lab_app, context, "exec", "Run a program in a server of a lab", executed, &exec);
   add_name(executing, executed->name);
   executing.integer({"--server", 0, lab::kServersMax - 1, "0 by default"}, executed->server);
@@ -335,4 +335,4 @@ void add_lab(Command& app, const Context& context) {
   removing.flag("--all", removed->all, "every lab of this machine");
 }
 
-}  // namespace r2ccl::tools
+}  // namespace r2ccl::apps

@@ -9,13 +9,13 @@
 #include "apps/r2ccl/common/command.h"
 #include "telemetry/stats_page.h"
 
-namespace r2ccl::tools {
+namespace r2ccl::apps {
 namespace {
 
 constexpr Duration kPollMax = 1h;
 constexpr Duration kLookEvery = 1ms;  // while a fault waits for the ranks to come somewhere
 
-Status make(lab::Cluster& cluster, const lab::NicChange& change, std::string& note) {
+Status make(lab::BuiltLab& cluster, const lab::NicChange& change, std::string& note) {
   if (const Status set = cluster.set(change.server, change.nic, change.state); !set) return set;
   if (!change.reset) return {};
   const auto count = cluster.reset(change.server, change.nic);
@@ -38,7 +38,7 @@ std::string name_of(NicId nic, const lab::LabPlan& plan) {
   return nic == plan.management() ? "mgmt" : fmt::format("{}", nic.value);
 }
 
-bool make_and_tell(lab::Cluster& cluster, const lab::NicChange& change, Duration elapsed, Console& console) {
+bool make_and_tell(lab::BuiltLab& cluster, const lab::NicChange& change, Duration elapsed, Console& console) {
   std::string note;
   const Status made = make(cluster, change, note);
   if (made && change.why.empty()) return true;
@@ -74,7 +74,7 @@ std::string stats_directory(const lab::LabPlan& plan) {
   return "/dev/shm/r2ccl/lab-" + plan.name;
 }
 
-bool drive_faults(lab::Cluster& cluster, lab::FaultClock& clock, int stop, Afterwards afterwards, Console& console) {
+bool drive_faults(lab::BuiltLab& cluster, lab::FaultClock& clock, int stop, Afterwards afterwards, Console& console) {
   const std::string pages = stats_directory(cluster.plan());
   const Instant start = steady_now();
   bool all_made = true;
@@ -97,4 +97,4 @@ bool drive_faults(lab::Cluster& cluster, lab::FaultClock& clock, int stop, After
   }
 }
 
-}  // namespace r2ccl::tools
+}  // namespace r2ccl::apps

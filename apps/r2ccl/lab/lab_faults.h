@@ -9,7 +9,7 @@
 #include "lab/fault_clock.h"
 #include "transport/fault/fault_spec.h"
 
-namespace r2ccl::tools {
+namespace r2ccl::apps {
 
 // Where ranks of this lab show how far they are (R2CCL_STATS), so that faults may wait for an operation.
 std::string stats_directory(const lab::LabPlan& plan);
@@ -21,6 +21,6 @@ enum class Afterwards : std::uint8_t { kReturn, kWait };
 
 // Until all of them are over, or `stop` can be read or is closed; kWait waits for `stop` in any case. Each change is one line on
 // stderr; so is one that could not be made, and the others go on. True if all were made.
-bool drive_faults(lab::Cluster& cluster, lab::FaultClock& clock, int stop, Afterwards afterwards, Console& console);
+bool drive_faults(lab::BuiltLab& cluster, lab::FaultClock& clock, int stop, Afterwards afterwards, Console& console);
 
-}  // namespace r2ccl::tools
+}  // namespace r2ccl::apps

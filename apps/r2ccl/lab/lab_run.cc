@@ -23,7 +23,7 @@
 #include "lab/built_lab.h"
 #include "lab/net_namespace.h"
 
-namespace r2ccl::tools {
+namespace r2ccl::apps {
 namespace {
 
 constexpr Duration kKeeperMax = 60s;
@@ -96,7 +96,7 @@ class Keeper final {
   }
 
   static Status drive(const lab::LabPlan& plan, const std::vector<FaultSpec>& faults, int other, Console& console) {
-    auto cluster = lab::Cluster::open(plan);
+    auto cluster = lab::BuiltLab::open(plan);
     if (!cluster) return std::unexpected(cluster.error());
     lab::FaultClock clock(faults, cluster->healthy());
     if (drive_faults(*cluster, clock, other, Afterwards::kWait, console)) return {};
@@ -199,4 +199,4 @@ Result<int> run_in_lab(const LabRunOptions& options, const Context& context) {
   return *status == kExitOk ? kExitFailed : *status;
 }
 
-}  // namespace r2ccl::tools
+}  // namespace r2ccl::apps

@@ -14,7 +14,7 @@
 #include "lab/lab_plan.h"
 #include "lab/state_file.h"
 
-namespace r2ccl::tools {
+namespace r2ccl::apps {
 
 struct LabRunOptions {
   lab::LabPlan lab;  // servers, NICs and fabric follow from `plan`
@@ -40,4 +40,4 @@ Result<lab::StateFile> claim_lab(const lab::LabPlan& plan, bool kept);
 // Removes a lab that this process holds, and its file.
 Status remove_lab(const lab::LabPlan& plan, lab::StateFile& file);
 
-}  // namespace r2ccl::tools
+}  // namespace r2ccl::apps

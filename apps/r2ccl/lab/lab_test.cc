@@ -8,7 +8,7 @@
 #include "process/launched_by.h"
 #include "testing/test_console.h"
 
-namespace r2ccl::tools {
+namespace r2ccl::apps {
 namespace {
 
 using testing::HasSubstr;
@@ -89,4 +89,4 @@ TEST(Lab, WithoutRootEveryCommandSaysSo) {
 }
 
 }  // namespace
-}  // namespace r2ccl::tools
+}  // namespace r2ccl::apps

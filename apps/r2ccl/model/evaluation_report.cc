@@ -8,7 +8,7 @@
 #include "apps/r2ccl/common/table.h"
 #include "base/units.h"
 
-namespace r2ccl::tools {
+namespace r2ccl::apps {
 namespace {
 
 Result<EvaluationRow> evaluate_row(const std::string& name, const Request& request, const Cluster& planned,
@@ -51,7 +51,7 @@ Result<EvaluationReport> evaluate_all(const ClusterOptions& options, const sim::
   EvaluationReport report{*request, *cluster, bounds_of(request->collective, request->bytes, *cluster), {}, {}};
   const Result<Plan> chosen = plan("auto", *request, *cluster, how.tuning);
   if (!chosen) return std::unexpected(chosen.error());
-  report.chosen = chosen->frame.algorithm;
+  report.chosen = chosen->header.algorithm;
   // A fault inside the collective meets the schedule that was planned before it.
   const Result<Cluster> planned = how.timing.faults.empty() ? cluster : healthy_cluster_of(options);
   sim::Proofs proofs;
@@ -139,4 +139,4 @@ void print_report(const EvaluationReport& report, Console& console) {
   console.out(table.text(console));
 }
 
-}  // namespace r2ccl::tools
+}  // namespace r2ccl::apps

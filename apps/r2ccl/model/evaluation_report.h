@@ -11,7 +11,7 @@
 #include "planner/bounds.h"
 #include "sim/study/evaluate.h"
 
-namespace r2ccl::tools {
+namespace r2ccl::apps {
 
 struct EvaluationRow {
   std::string name;
@@ -38,4 +38,4 @@ std::string seconds_text(double seconds);  // "4.027 ms"
 // The process's monotonic clock in seconds.
 double wall_seconds();
 
-}  // namespace r2ccl::tools
+}  // namespace r2ccl::apps

@@ -10,10 +10,10 @@
 #include "base/units.h"
 #include "schedule/text/text.h"
 
-namespace r2ccl::tools {
+namespace r2ccl::apps {
 namespace {
 
-struct Options {
+struct PlanOptions {
   ClusterOptions cluster;
   bool print = false;
 };
@@ -32,8 +32,8 @@ Result<std::vector<Crossover>> crossovers(Request request, const Cluster& cluste
   for (request.bytes = kSmallest; request.bytes <= kLargest; request.bytes *= 2) {
     const Result<Plan> best = plan("auto", request, cluster, tuning);
     if (!best) return std::unexpected(best.error());
-    if (found.empty() || found.back().algorithm != best->frame.algorithm) {
-      found.push_back({request.bytes, best->frame.algorithm});
+    if (found.empty() || found.back().algorithm != best->header.algorithm) {
+      found.push_back({request.bytes, best->header.algorithm});
     }
   }
   return found;
@@ -48,7 +48,7 @@ std::string crossovers_text(const std::vector<Crossover>& found) {
   return text;
 }
 
-Result<int> print_schedule(const Options& options, Console& console) {
+Result<int> print_schedule(const PlanOptions& options, Console& console) {
   if (options.cluster.algorithm == "all" || options.cluster.json) {
     return fail(Fault::kMisuse,
                 "--print shows one schedule as text: leave out --json and name one algorithm with --algo, or auto");
@@ -63,7 +63,7 @@ Result<int> print_schedule(const Options& options, Console& console) {
   return kExitOk;
 }
 
-Result<int> run(const Options& options, Console& console) {
+Result<int> run(const PlanOptions& options, Console& console) {
   if (options.print) return print_schedule(options, console);
   const Tuning tuning = tuning_of(options.cluster);
   const Result<EvaluationReport> report =
@@ -88,11 +88,11 @@ Result<int> run(const Options& options, Console& console) {
 }  // namespace
 
 void add_plan(Command& app, const Context& context) {
-  const auto options = std::make_shared<Options>();
+  const auto options = std::make_shared<PlanOptions>();
   Command command = app.add("plan", "Plan a collective on a cluster with failures, prove it and time it");
   command.runs([options, &console = context.console] { return run(*options, console); });
   add_cluster_options(command, options->cluster);
   command.flag("--print", options->print, "print the schedule itself");
 }
 
-}  // namespace r2ccl::tools
+}  // namespace r2ccl::apps

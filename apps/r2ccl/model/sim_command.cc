@@ -17,10 +17,10 @@
 #include "base/units.h"
 #include "sim/study/sweep.h"
 
-namespace r2ccl::tools {
+namespace r2ccl::apps {
 namespace {
 
-struct Options {
+struct SimOptions {
   ClusterOptions cluster;
   std::string mode = "multi-port";
   std::string at;  // empty: failures are there from the start
@@ -31,7 +31,7 @@ struct Options {
   std::string timeline;
 };
 
-Result<sim::PortModel> model_of(const Options& options) {
+Result<sim::PortModel> model_of(const SimOptions& options) {
   for (const sim::PortModel model : {sim::PortModel::kMultiPort, sim::PortModel::kFair, sim::PortModel::kOnePort}) {
     if (options.mode == to_text(model)) return model;
   }
@@ -40,7 +40,7 @@ Result<sim::PortModel> model_of(const Options& options) {
 }
 
 // The failures as events at --at: what the flags say, against the healthy cluster.
-Result<std::vector<sim::NicFault>> faults_at(const Options& options) {
+Result<std::vector<sim::NicFault>> faults_at(const SimOptions& options) {
   const Result<Duration> at = parse_duration(options.at);
   if (!at) return std::unexpected(at.error());
   const Result<Cluster> healthy = healthy_cluster_of(options.cluster);
@@ -59,7 +59,7 @@ Result<std::vector<sim::NicFault>> faults_at(const Options& options) {
   return faults;
 }
 
-Result<int> run_once(const Options& options, Console& console) {
+Result<int> run_once(const SimOptions& options, Console& console) {
   const Result<sim::PortModel> model = model_of(options);
   if (!model) return std::unexpected(model.error());
   sim::EvaluateOptions how{.tuning = tuning_of(options.cluster), .timing = {.model = *model}, .clock = wall_seconds};
@@ -94,7 +94,7 @@ Result<int> run_once(const Options& options, Console& console) {
   return kExitOk;
 }
 
-void print_samples(const sim::Summary& summary, const Options& options, const sim::Case& first, double seconds,
+void print_samples(const sim::Summary& summary, const SimOptions& options, const sim::Case& first, double seconds,
                    Console& console) {
   console.line(describe(first.request, first.cluster));
   console.line(fmt::format("{} random failures, {} samples, mode multi-port, {:.1f} s", options.random, summary.samples,
@@ -104,7 +104,7 @@ void print_samples(const sim::Summary& summary, const Options& options, const si
                            summary.worst_seed));
 }
 
-Result<int> run_random(const Options& options, Console& console) {
+Result<int> run_random(const SimOptions& options, Console& console) {
   if (options.mode != "multi-port" || !options.at.empty() || !options.timeline.empty() ||
       options.cluster.algorithm == "all") {
     return fail(Fault::kMisuse,
@@ -152,7 +152,7 @@ Result<int> run_random(const Options& options, Console& console) {
 }  // namespace
 
 void add_sim(Command& app, const Context& context) {
-  const auto options = std::make_shared<Options>();
+  const auto options = std::make_shared<SimOptions>();
   Command command = app.add("sim", "Time collectives in the cluster model, under failures before or inside them");
   command.runs([options, &console = context.console] {
     return options->random > 0 ? run_random(*options, console) : run_once(*options, console);
@@ -170,4 +170,4 @@ void add_sim(Command& app, const Context& context) {
   add_sim_papers(command, context);
 }
 
-}  // namespace r2ccl::tools
+}  // namespace r2ccl::apps

@@ -11,10 +11,10 @@
 #include "apps/r2ccl/common/table.h"
 #include "sim/study/papers.h"
 
-namespace r2ccl::tools {
+namespace r2ccl::apps {
 namespace {
 
-struct Options {
+struct SimPapersOptions {
   std::string table;
   std::uint64_t ranks = 0;
   std::uint64_t threads = std::max(1u, std::thread::hardware_concurrency());
@@ -39,7 +39,7 @@ void print_rows(const std::vector<sim::PaperRow>& rows, Console& console) {
       "Ours: schedules that the checker accepted, timed without latency and port cost, as the papers' models have it.");
 }
 
-Result<int> run(const Options& options, Console& console) {
+Result<int> run(const SimPapersOptions& options, Console& console) {
   const Result<std::vector<sim::PaperRow>> rows =
       sim::paper_rows({.table = options.table,
                        .ranks = static_cast<std::uint32_t>(options.ranks),
@@ -70,7 +70,7 @@ Result<int> run(const Options& options, Console& console) {
 }  // namespace
 
 void add_sim_papers(Command& sim, const Context& context) {
-  const auto options = std::make_shared<Options>();
+  const auto options = std::make_shared<SimPapersOptions>();
   Command command = sim.add("papers", "Our figures beside those of the R²CCL and OptCC papers");
   command.runs([options, &console = context.console] { return run(*options, console); });
   command.text("--table", options->table, "only tables with this in their name, e.g. OptCC").value_name("TEXT");
@@ -80,4 +80,4 @@ void add_sim_papers(Command& sim, const Context& context) {
   command.flag("--json", options->json, "print one JSON object");
 }
 
-}  // namespace r2ccl::tools
+}  // namespace r2ccl::apps

@@ -13,13 +13,13 @@
 #include "apps/r2ccl/model/evaluation_report.h"
 #include "base/units.h"
 
-namespace r2ccl::tools {
+namespace r2ccl::apps {
 namespace {
 
 constexpr std::array kFamilies{sim::Family::kRouted, sim::Family::kRailsSmall, sim::Family::kRailsLarge,
                                sim::Family::kGpus};
 
-struct Options {
+struct SimSweepOptions {
   std::string family = "all";
   std::string algorithm = "auto";
   std::uint64_t samples = 1000;
@@ -35,7 +35,7 @@ struct Swept {
   double seconds = 0;
 };
 
-Result<std::vector<sim::Family>> families_of(const Options& options) {
+Result<std::vector<sim::Family>> families_of(const SimSweepOptions& options) {
   if (options.family == "all") return std::vector(kFamilies.begin(), kFamilies.end());
   for (const sim::Family family : kFamilies) {
     if (options.family == to_text(family)) return std::vector{family};
@@ -45,7 +45,7 @@ Result<std::vector<sim::Family>> families_of(const Options& options) {
       fmt::format("there is no family '{}'; there are routed, rails-small, rails-large, gpus and all", options.family));
 }
 
-Result<Swept> sweep_family(sim::Family family, const Options& options, Console& console) {
+Result<Swept> sweep_family(sim::Family family, const SimSweepOptions& options, Console& console) {
   const double start = wall_seconds();
   Result<std::vector<sim::Sample>> samples =
       sim::sweep([family](std::uint64_t seed) { return sim::draw_case(family, seed); }, options.algorithm,
@@ -104,7 +104,7 @@ void print_swept(const std::vector<Swept>& all, Console& console) {
   console.out(table.text(console));
 }
 
-Result<int> run(const Options& options, Console& console) {
+Result<int> run(const SimSweepOptions& options, Console& console) {
   const Result<std::vector<sim::Family>> families = families_of(options);
   if (!families) return std::unexpected(families.error());
   std::vector<Swept> all;
@@ -169,7 +169,7 @@ Json summary_json(const sim::Summary& summary) {
 }
 
 void add_sim_sweep(Command& sim, const Context& context) {
-  const auto options = std::make_shared<Options>();
+  const auto options = std::make_shared<SimSweepOptions>();
   Command command = sim.add("sweep", "auto against the bound over random clusters and failures");
   command.runs([options, &console = context.console] { return run(*options, console); });
   command.text("--family", options->family, "routed, rails-small, rails-large, gpus or all (default)").value_name("F");
@@ -180,4 +180,4 @@ void add_sim_sweep(Command& sim, const Context& context) {
   command.flag("--json", options->json, "print one JSON object");
 }
 
-}  // namespace r2ccl::tools
+}  // namespace r2ccl::apps

@@ -11,7 +11,7 @@
 #include <functional>
 #include <stdexcept>
 
-namespace r2ccl::tools {
+namespace r2ccl::apps {
 namespace {
 
 constexpr int kPollMs = 10'000;  // without a byte for this long, something is broken
@@ -170,4 +170,4 @@ void bare_pong(const Fd& socket, std::uint64_t roundtrips) {
   }
 }
 
-}  // namespace r2ccl::tools
+}  // namespace r2ccl::apps

@@ -14,7 +14,7 @@
 #include "base/bytes.h"
 #include "transport/tcp/socket.h"
 
-namespace r2ccl::tools {
+namespace r2ccl::apps {
 
 inline constexpr std::size_t kBarePathsMax = 64;
 
@@ -41,4 +41,4 @@ inline constexpr std::size_t kPingBytes = 8;
 void bare_ping(const Fd& socket, std::uint64_t roundtrips);
 void bare_pong(const Fd& socket, std::uint64_t roundtrips);
 
-}  // namespace r2ccl::tools
+}  // namespace r2ccl::apps

@@ -6,7 +6,7 @@
 
 #include "apps/r2ccl/common/command.h"
 
-namespace r2ccl::tools {
+namespace r2ccl::apps {
 namespace {
 
 constexpr GroupId kGroup{1};
@@ -95,4 +95,4 @@ void BenchEnd::await_ping() {
   while (!arrived) arrived = std::ranges::count(await_tokens(), kPingInToken) > 0;
 }
 
-}  // namespace r2ccl::tools
+}  // namespace r2ccl::apps

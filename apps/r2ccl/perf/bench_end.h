@@ -10,7 +10,7 @@
 #include "apps/r2ccl/perf/bare_link.h"
 #include "transport/link.h"
 
-namespace r2ccl::tools {
+namespace r2ccl::apps {
 
 class BenchEnd final {
  public:
@@ -43,4 +43,4 @@ class BenchEnd final {
   JobEnd job_;  // goes first: it uses the memory above
 };
 
-}  // namespace r2ccl::tools
+}  // namespace r2ccl::apps

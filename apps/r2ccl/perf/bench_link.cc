@@ -14,20 +14,20 @@
 #include "apps/r2ccl/perf/bench_report.h"
 #include "env/settings.h"
 
-namespace r2ccl::tools {
+namespace r2ccl::apps {
 namespace {
 
 constexpr std::size_t kSlots = 8;  // messages under way in a session; the bare loop uses the same memory
 constexpr Duration kIdle = 2s;
 constexpr Duration kWorkMax = 10min;
 
-struct Plan {
+struct LinkPlan {
   BenchLinkOptions options;
   CopyPlan copy;
   std::uint64_t trips_per_round = 0;
 };
 
-Plan make_plan(const BenchLinkOptions& options) {
+LinkPlan make_plan(const BenchLinkOptions& options) {
   const std::uint64_t per_round = std::max<std::uint64_t>(1, options.bytes / options.message_bytes / options.rounds);
   return {options,
           {per_round, options.message_bytes, kSlots},
@@ -70,7 +70,7 @@ double idle_cpu_percent() {
 // One of the two processes. Both go through the same phases in the same order; the first one sends, asks and measures.
 class BenchProcess final {
  public:
-  BenchProcess(const Plan& plan, const Settings& settings, bool first, const BareEnds& bare, LineChannel& parent)
+  BenchProcess(const LinkPlan& plan, const Settings& settings, bool first, const BareEnds& bare, LineChannel& parent)
       : plan_(plan),
         first_(first),
         bare_(bare),
@@ -130,7 +130,7 @@ class BenchProcess final {
     if (first_) parent_.send(json_text(object));
   }
 
-  const Plan plan_;
+  const LinkPlan plan_;
   const bool first_;
   const BareEnds& bare_;
   LineChannel& parent_;
@@ -145,7 +145,7 @@ Settings bench_settings(Settings settings, std::uint64_t paths, bool first) {
   return settings;
 }
 
-Status start_both(Children& children, const Plan& plan, const Settings& settings) {
+Status start_both(Children& children, const LinkPlan& plan, const Settings& settings) {
   const auto ends = connect_all(plan.options.paths);
   for (const bool first : {true, false}) {
     const Status started = children.start([&, first](LineChannel& parent) {
@@ -159,7 +159,7 @@ Status start_both(Children& children, const Plan& plan, const Settings& settings
   return {};
 }
 
-Result<BenchSamples> measure(const Plan& plan, const Settings& settings, Console& console) {
+Result<BenchSamples> measure(const LinkPlan& plan, const Settings& settings, Console& console) {
   const Instant deadline = steady_now() + kWorkMax;
   Children children;
   if (const Status started = start_both(children, plan, settings); !started) return std::unexpected(started.error());
@@ -211,4 +211,4 @@ void add_bench_link(Command& app, const Context& context) {
   command.flag("--json", options->json, "print one JSON object");
 }
 
-}  // namespace r2ccl::tools
+}  // namespace r2ccl::apps

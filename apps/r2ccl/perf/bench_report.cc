@@ -9,7 +9,7 @@
 #include "apps/r2ccl/common/table.h"
 #include "base/units.h"
 
-namespace r2ccl::tools {
+namespace r2ccl::apps {
 namespace {
 
 constexpr double kThroughputRatioMin = 0.9;
@@ -107,4 +107,4 @@ std::string summary_text(const BenchSummary& summary, const BenchLinkOptions& op
                      options.paths, bytes_text(options.message_bytes), options.rounds, table.text(console));
 }
 
-}  // namespace r2ccl::tools
+}  // namespace r2ccl::apps

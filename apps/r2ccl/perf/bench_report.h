@@ -8,7 +8,7 @@
 #include "apps/r2ccl/common/console.h"
 #include "apps/r2ccl/common/job.h"
 
-namespace r2ccl::tools {
+namespace r2ccl::apps {
 
 struct BenchLinkOptions {
   std::uint64_t paths = 4;
@@ -43,4 +43,4 @@ BenchSummary summarize(const BenchSamples& samples);
 std::string summary_json(const BenchSummary& summary);
 std::string summary_text(const BenchSummary& summary, const BenchLinkOptions& options, const Console& console);
 
-}  // namespace r2ccl::tools
+}  // namespace r2ccl::apps

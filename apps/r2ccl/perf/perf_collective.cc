@@ -5,7 +5,7 @@
 
 #include <algorithm>
 
-namespace r2ccl::tools {
+namespace r2ccl::apps {
 namespace {
 
 using enum Extent;
@@ -122,4 +122,4 @@ std::vector<Expected> expected_of(const PerfCase& one) {
   return {};
 }
 
-}  // namespace r2ccl::tools
+}  // namespace r2ccl::apps

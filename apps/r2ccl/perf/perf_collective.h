@@ -10,7 +10,7 @@
 #include "base/result.h"
 #include "comm/call.h"
 
-namespace r2ccl::tools {
+namespace r2ccl::apps {
 
 // How the elements of a buffer relate to the ranks: one rank's `count`, or a block of them for each rank.
 enum class Extent : std::uint8_t { kNone, kOne, kAll };
@@ -73,4 +73,4 @@ struct Expected {
 };
 std::vector<Expected> expected_of(const PerfCase& one);  // in the order of the output
 
-}  // namespace r2ccl::tools
+}  // namespace r2ccl::apps

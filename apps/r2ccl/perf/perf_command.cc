@@ -9,7 +9,7 @@
 #include "apps/r2ccl/run/run_plan.h"
 #include "process/launched_by.h"
 
-namespace r2ccl::tools {
+namespace r2ccl::apps {
 namespace {
 
 // A rank that some launcher started.
@@ -68,4 +68,4 @@ void add_perf(Command& app, const Context& context) {
   });
 }
 
-}  // namespace r2ccl::tools
+}  // namespace r2ccl::apps

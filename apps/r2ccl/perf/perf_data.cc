@@ -9,7 +9,7 @@
 #include "device/cpu/scalar.h"
 #include "device/device.h"
 
-namespace r2ccl::tools {
+namespace r2ccl::apps {
 namespace {
 
 constexpr std::uint64_t kLargest = 1000;  // large enough to tell elements apart
@@ -180,4 +180,4 @@ std::uint64_t PerfData::count_wrong(std::span<const std::byte> memory, const Exp
   return wrong;
 }
 
-}  // namespace r2ccl::tools
+}  // namespace r2ccl::apps

@@ -15,7 +15,7 @@
 #include "comm/call.h"
 #include "device/data_type.h"
 
-namespace r2ccl::tools {
+namespace r2ccl::apps {
 
 inline constexpr std::uint64_t kPeriod = 4093;
 
@@ -52,4 +52,4 @@ class PerfData final {
   Bits reduced_bits_;
 };
 
-}  // namespace r2ccl::tools
+}  // namespace r2ccl::apps

@@ -8,7 +8,7 @@
 #include "apps/r2ccl/common/json.h"
 #include "base/units.h"
 
-namespace r2ccl::tools {
+namespace r2ccl::apps {
 namespace {
 
 constexpr double kSkewMs = 20;        // between the starts of two ranks
@@ -219,4 +219,4 @@ Json to_json(const FaultRow& row) {
           {"returned_ms", number(facts.returned())}};
 }
 
-}  // namespace r2ccl::tools
+}  // namespace r2ccl::apps

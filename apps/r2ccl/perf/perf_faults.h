@@ -17,7 +17,7 @@
 #include "topology/nic.h"
 #include "transport/fault/fault_spec.h"
 
-namespace r2ccl::tools {
+namespace r2ccl::apps {
 
 // Of one NIC, as one rank or all of them saw it. Milliseconds; lists are sorted and hold the first kTimesMax of each rank.
 struct NicFacts {
@@ -57,7 +57,7 @@ class FaultWatch final : public EventListener {
   std::map<ProcessId, ServerId> servers_;
   FactsByNic facts_;
   std::set<std::pair<ProcessId, PathId>> loaded_;  // paths that went down with something under way from here
-  std::vector<NicName> troubled_;                  // both ends of the path that was last in trouble
+  std::vector<NicName> troubled_;                 // both ends of the path that was last in trouble
 };
 
 // One line of text each way, for sending facts to other ranks. Malformed text gives nothing.
@@ -74,4 +74,4 @@ std::vector<FaultRow> fault_rows(const FactsByNic& facts, const std::vector<Faul
 std::string fault_line(const FaultRow& row);
 Json to_json(const FaultRow& row);
 
-}  // namespace r2ccl::tools
+}  // namespace r2ccl::apps

@@ -8,7 +8,7 @@
 #include "base/units.h"
 #include "planner/plan.h"
 
-namespace r2ccl::tools {
+namespace r2ccl::apps {
 namespace {
 
 constexpr std::uint64_t kBytesMax = 1ull << 40;
@@ -107,4 +107,4 @@ Result<PerfWork> work_of(const PerfOptions& options, std::uint32_t ranks) {
   return work;
 }
 
-}  // namespace r2ccl::tools
+}  // namespace r2ccl::apps

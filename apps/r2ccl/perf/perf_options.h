@@ -12,7 +12,7 @@
 #include "base/result.h"
 #include "device/data_type.h"
 
-namespace r2ccl::tools {
+namespace r2ccl::apps {
 
 struct PerfOptions {
   std::string collective;
@@ -45,4 +45,4 @@ struct PerfWork {
 // kMisuse with one sentence.
 Result<PerfWork> work_of(const PerfOptions& options, std::uint32_t ranks);
 
-}  // namespace r2ccl::tools
+}  // namespace r2ccl::apps

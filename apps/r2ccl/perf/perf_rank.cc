@@ -13,7 +13,7 @@
 #include "apps/r2ccl/perf/perf_report.h"
 #include "process/seed_loss.h"
 
-namespace r2ccl::tools {
+namespace r2ccl::apps {
 namespace {
 
 class PerfRank final {
@@ -215,4 +215,4 @@ Result<int> run_perf_rank(const PerfOptions& options, const Launched& launch, co
   }
 }
 
-}  // namespace r2ccl::tools
+}  // namespace r2ccl::apps

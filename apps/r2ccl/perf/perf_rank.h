@@ -8,10 +8,10 @@
 #include "apps/r2ccl/perf/perf_options.h"
 #include "process/launched_by.h"
 
-namespace r2ccl::tools {
+namespace r2ccl::apps {
 
 // kExitFailed when anything was wrong anywhere; the same on every rank. An error when the communicator failed.
 Result<int> run_perf_rank(const PerfOptions& options, const Launched& launch, const Settings& settings,
                           Console& console);
 
-}  // namespace r2ccl::tools
+}  // namespace r2ccl::apps

@@ -7,7 +7,7 @@
 #include <nlohmann/json.hpp>
 #include <numeric>
 
-namespace r2ccl::tools {
+namespace r2ccl::apps {
 namespace {
 
 // Nothing reduced and no root are written as nccl-tests does.
@@ -117,4 +117,4 @@ Json to_json(const PerfRow& row) {
           {"begun_ms", row.begun_ms}};
 }
 
-}  // namespace r2ccl::tools
+}  // namespace r2ccl::apps

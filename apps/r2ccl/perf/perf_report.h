@@ -9,7 +9,7 @@
 #include "apps/r2ccl/common/job.h"
 #include "apps/r2ccl/perf/perf_collective.h"
 
-namespace r2ccl::tools {
+namespace r2ccl::apps {
 
 // Of the iterations, in microseconds. p99 is a time that really was: the smallest that 99 % do not exceed.
 struct Spread {
@@ -39,4 +39,4 @@ std::string perf_summary(const std::vector<PerfRow>& rows);
 
 Json to_json(const PerfRow& row);
 
-}  // namespace r2ccl::tools
+}  // namespace r2ccl::apps

@@ -13,7 +13,7 @@
 #include "device/cpu/scalar.h"
 #include "testing/test_console.h"
 
-namespace r2ccl::tools {
+namespace r2ccl::apps {
 namespace {
 
 using testing::HasSubstr;
@@ -323,4 +323,4 @@ TEST(PerfOptions, BadInputIsOneSentence) {
 }
 
 }  // namespace
-}  // namespace r2ccl::tools
+}  // namespace r2ccl::apps

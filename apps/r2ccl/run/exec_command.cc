@@ -10,7 +10,7 @@
 #include "apps/r2ccl/common/become.h"
 #include "apps/r2ccl/run/installation.h"
 
-namespace r2ccl::tools {
+namespace r2ccl::apps {
 namespace {
 
 constexpr std::string_view kPreload = "LD_PRELOAD=";
@@ -114,4 +114,4 @@ void add_paths(Command& app, const Context& context) {
   command.flag("--include", options->headers, "only the folder of nccl.h and r2ccl.h");
 }
 
-}  // namespace r2ccl::tools
+}  // namespace r2ccl::apps

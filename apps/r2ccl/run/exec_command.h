@@ -11,7 +11,7 @@
 #include "apps/r2ccl/common/command.h"
 #include "base/result.h"
 
-namespace r2ccl::tools {
+namespace r2ccl::apps {
 
 void add_exec(Command& app, const Context& context);
 void add_paths(Command& app, const Context& context);
@@ -24,4 +24,4 @@ Result<std::vector<std::string>> with_our_nccl(const std::string& path,
 std::vector<std::string> with_our_plugin(const std::string& path, const std::string& nccl,
                                          const std::vector<std::string_view>& environment);
 
-}  // namespace r2ccl::tools
+}  // namespace r2ccl::apps

@@ -7,7 +7,7 @@
 #include <system_error>
 #include <vector>
 
-namespace r2ccl::tools {
+namespace r2ccl::apps {
 namespace {
 
 // Folders are relative to the tool's own: those of a build tree first, then those of cmake/Install.cmake. No place is one where another
@@ -60,4 +60,4 @@ Result<std::filesystem::path> this_tool() {
   return path;
 }
 
-}  // namespace r2ccl::tools
+}  // namespace r2ccl::apps

@@ -6,7 +6,7 @@
 
 #include "base/result.h"
 
-namespace r2ccl::tools {
+namespace r2ccl::apps {
 
 enum class Shipped {
   kNccl,    // our libnccl.so.2
@@ -21,4 +21,4 @@ Result<std::filesystem::path> find_shipped(Shipped what, const std::filesystem::
 // The file of the program that runs.
 Result<std::filesystem::path> this_tool();
 
-}  // namespace r2ccl::tools
+}  // namespace r2ccl::apps

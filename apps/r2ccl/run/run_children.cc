@@ -21,7 +21,7 @@
 
 #include "apps/r2ccl/common/command.h"
 
-namespace r2ccl::tools {
+namespace r2ccl::apps {
 namespace {
 
 void write_all(int fd, std::string_view text) {
@@ -210,4 +210,4 @@ Result<int> run_children(std::uint32_t size, const std::function<int(std::uint32
   return children.wait();
 }
 
-}  // namespace r2ccl::tools
+}  // namespace r2ccl::apps

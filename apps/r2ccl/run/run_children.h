@@ -16,7 +16,7 @@
 #include "base/result.h"
 #include "base/time.h"
 
-namespace r2ccl::tools {
+namespace r2ccl::apps {
 
 struct RunLimits {
   Duration grace = 10s;
@@ -29,4 +29,4 @@ struct RunLimits {
 Result<int> run_children(std::uint32_t size, const std::function<int(std::uint32_t rank)>& body,
                          const RunLimits& limits = {});
 
-}  // namespace r2ccl::tools
+}  // namespace r2ccl::apps

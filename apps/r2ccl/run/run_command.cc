@@ -6,15 +6,15 @@
 #include "apps/r2ccl/run/run_children.h"
 #include "apps/r2ccl/run/run_plan.h"
 
-namespace r2ccl::tools {
+namespace r2ccl::apps {
 namespace {
 
-struct Options {
+struct RunOptions {
   RunPlan plan;
   std::vector<std::string> program;
 };
 
-Result<int> run(const Options& options, const Context& context) {
+Result<int> run(const RunOptions& options, const Context& context) {
   if (const Status checked = check_plan(options.plan); !checked) return std::unexpected(checked.error());
   const auto meeting = arrange_meeting();
   if (!meeting) return std::unexpected(meeting.error());
@@ -27,11 +27,11 @@ Result<int> run(const Options& options, const Context& context) {
 }  // namespace
 
 void add_run(Command& app, const Context& context) {
-  const auto options = std::make_shared<Options>();
+  const auto options = std::make_shared<RunOptions>();
   Command command = app.add("run", "Start a program as ranks on this machine, with loopback NICs");
   command.runs([options, context] { return run(*options, context); });
   add_run_options(command, options->plan);
   command.program(options->program, "what each rank runs, after --");
 }
 
-}  // namespace r2ccl::tools
+}  // namespace r2ccl::apps

@@ -13,7 +13,7 @@
 #include "process/launched_by.h"
 #include "transport/fault/fault_spec.h"
 
-namespace r2ccl::tools {
+namespace r2ccl::apps {
 namespace {
 
 bool is_free(const Address& address) {
@@ -102,4 +102,4 @@ Result<RunMeeting> arrange_meeting() {
   return fail(Fault::kBusy, fmt::format("no free port was found on {}", to_text(run_address(0, 0))));
 }
 
-}  // namespace r2ccl::tools
+}  // namespace r2ccl::apps

@@ -11,7 +11,7 @@
 #include "base/address.h"
 #include "base/result.h"
 
-namespace r2ccl::tools {
+namespace r2ccl::apps {
 
 inline constexpr std::uint64_t kRunServersMax = 250;
 inline constexpr std::uint64_t kRunRanksMax = 64;  // of one server
@@ -47,4 +47,4 @@ std::vector<std::string> rank_environment(const RunPlan& plan, const RunMeeting&
 // Draws a secret and finds a port that is free now, as is the one beside it where the rendezvous will be.
 Result<RunMeeting> arrange_meeting();
 
-}  // namespace r2ccl::tools
+}  // namespace r2ccl::apps

@@ -13,7 +13,7 @@
 #include "apps/r2ccl/run/run_plan.h"
 #include "process/launched_by.h"
 
-namespace r2ccl::tools {
+namespace r2ccl::apps {
 namespace {
 
 using testing::Contains;
@@ -216,4 +216,4 @@ TEST(PerfFaults, AFaultNobodyInjectedIsAVerdict) {
 }
 
 }  // namespace
-}  // namespace r2ccl::tools
+}  // namespace r2ccl::apps

@@ -12,10 +12,10 @@
 #include "apps/r2ccl/soak/soak_rank.h"
 #include "base/units.h"
 
-namespace r2ccl::tools {
+namespace r2ccl::apps {
 namespace {
 
-struct Options {
+struct SoakOptions {
   double minutes = 1;
   SoakPlan plan;
   std::string fabric = "routed";
@@ -25,7 +25,7 @@ struct Options {
   bool json = false;
 };
 
-SoakPlan plan_of(const Options& options) {
+SoakPlan plan_of(const SoakOptions& options) {
   SoakPlan plan = options.plan;
   plan.length = std::chrono::duration_cast<Duration>(std::chrono::duration<double>(options.minutes * 60));
   plan.fabric = options.fabric == "rails" ? Fabric::kRails : Fabric::kRouted;
@@ -51,7 +51,7 @@ std::string text_of(const SoakFigures& figures, bool json) {
       figures.worst_stall_ms, bytes_text(figures.rss_growth_bytes), figures.fd_growth);
 }
 
-Result<int> run_rank(const Options& options, const Launched& launch, const Context& context) {
+Result<int> run_rank(const SoakOptions& options, const Launched& launch, const Context& context) {
   const auto settings = Settings::parse(context.environment);
   if (!settings) return std::unexpected(settings.error());
   const SoakPlan plan = plan_of(options);
@@ -67,7 +67,7 @@ Result<int> run_rank(const Options& options, const Launched& launch, const Conte
 }
 
 // What each rank runs: this command again, which then finds that it is one.
-std::vector<std::string> program_of(const Options& options) {
+std::vector<std::string> program_of(const SoakOptions& options) {
   std::vector<std::string> program{"/proc/self/exe",
                                    "soak",
                                    fmt::format("--minutes={}", options.minutes),
@@ -80,7 +80,7 @@ std::vector<std::string> program_of(const Options& options) {
   return program;
 }
 
-RunPlan run_plan_of(const Options& options) {
+RunPlan run_plan_of(const SoakOptions& options) {
   return {.servers = options.plan.servers,
           .ranks = options.plan.ranks,
           .nics = options.plan.nics,
@@ -88,7 +88,7 @@ RunPlan run_plan_of(const Options& options) {
           .fabric = options.fabric};
 }
 
-Result<int> soak_in_lab(const Options& options, const Context& context) {
+Result<int> soak_in_lab(const SoakOptions& options, const Context& context) {
   const SoakPlan plan = plan_of(options);
   return run_in_lab({.lab = {.name = options.name,
                              .servers = plan.servers,
@@ -100,7 +100,7 @@ Result<int> soak_in_lab(const Options& options, const Context& context) {
                     context);
 }
 
-Result<int> soak_on_loopback(const Options& options, const Context& context) {
+Result<int> soak_on_loopback(const SoakOptions& options, const Context& context) {
   const auto meeting = arrange_meeting();
   if (!meeting) return std::unexpected(meeting.error());
   const RunPlan plan = run_plan_of(options);
@@ -110,7 +110,7 @@ Result<int> soak_on_loopback(const Options& options, const Context& context) {
   });
 }
 
-Result<int> run(const Options& options, const Context& context) {
+Result<int> run(const SoakOptions& options, const Context& context) {
   const auto launch = find_launch(context.environment);
   if (!launch) return std::unexpected(launch.error());
   if (*launch) return run_rank(options, **launch, context);
@@ -129,7 +129,7 @@ Result<int> run(const Options& options, const Context& context) {
 }  // namespace
 
 void add_soak(Command& app, const Context& context) {
-  const auto options = std::make_shared<Options>();
+  const auto options = std::make_shared<SoakOptions>();
   Command command = app.add("soak", "Random collectives under random faults, every element checked");
   command.runs([options, context] { return run(*options, context); });
   command.real({"--minutes", 0.1, 100'000.0, "how long; 1 by default"}, options->minutes).value_name("M");
@@ -146,4 +146,4 @@ void add_soak(Command& app, const Context& context) {
   command.flag("--json", options->json, "print one JSON object");
 }
 
-}  // namespace r2ccl::tools
+}  // namespace r2ccl::apps

@@ -7,7 +7,7 @@
 
 #include "apps/r2ccl/perf/perf_data.h"
 
-namespace r2ccl::tools {
+namespace r2ccl::apps {
 namespace {
 
 FaultSpec draw_fault(SeededRandom& random, const SoakPlan& plan, Duration at, Duration quiet_from) {
@@ -79,4 +79,4 @@ PerfCase soak_case(SeededRandom& random, std::uint32_t rank, std::uint32_t ranks
   return one;
 }
 
-}  // namespace r2ccl::tools
+}  // namespace r2ccl::apps

@@ -10,7 +10,7 @@
 #include "topology/nic.h"
 #include "transport/fault/fault_spec.h"
 
-namespace r2ccl::tools {
+namespace r2ccl::apps {
 
 struct SoakPlan {
   std::uint64_t servers = 4;
@@ -35,4 +35,4 @@ std::vector<FaultSpec> soak_faults(const SoakPlan& plan);
 // The next collective, as this rank takes part in it. Sizes are spread evenly over the powers of two.
 PerfCase soak_case(SeededRandom& random, std::uint32_t rank, std::uint32_t ranks);
 
-}  // namespace r2ccl::tools
+}  // namespace r2ccl::apps

@@ -11,7 +11,7 @@
 #include "apps/r2ccl/common/rank_job.h"
 #include "base/units.h"
 
-namespace r2ccl::tools {
+namespace r2ccl::apps {
 namespace {
 
 constexpr Duration kTellEvery = 1s;
@@ -174,4 +174,4 @@ Result<SoakFigures> run_soak_rank(const SoakPlan& plan, const Launched& launch, 
   }
 }
 
-}  // namespace r2ccl::tools
+}  // namespace r2ccl::apps

@@ -6,7 +6,7 @@
 #include "env/settings.h"
 #include "process/launched_by.h"
 
-namespace r2ccl::tools {
+namespace r2ccl::apps {
 
 struct SoakFigures {
   std::uint64_t operations = 0;
@@ -24,4 +24,4 @@ struct SoakFigures {
 Result<SoakFigures> run_soak_rank(const SoakPlan& plan, const Launched& launch, const Settings& settings,
                                   Console& console);
 
-}  // namespace r2ccl::tools
+}  // namespace r2ccl::apps

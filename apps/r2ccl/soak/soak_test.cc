@@ -5,7 +5,7 @@
 
 #include "apps/r2ccl/soak/soak_plan.h"
 
-namespace r2ccl::tools {
+namespace r2ccl::apps {
 namespace {
 
 TEST(SoakPlan, AServerAlwaysHasASoundNic) {
@@ -66,4 +66,4 @@ TEST(SoakPlan, RanksDrawTheSameCollectives) {
 }
 
 }  // namespace
-}  // namespace r2ccl::tools
+}  // namespace r2ccl::apps

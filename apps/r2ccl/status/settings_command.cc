@@ -6,10 +6,10 @@
 #include "apps/r2ccl/common/table.h"
 #include "env/settings.h"
 
-namespace r2ccl::tools {
+namespace r2ccl::apps {
 namespace {
 
-struct Options {
+struct SettingsOptions {
   bool json = false;
 };
 
@@ -49,7 +49,7 @@ void print_table(const Settings& settings, Console& console) {
   console.out(table.text(console));
 }
 
-Result<int> run(const Options& options, const Context& context) {
+Result<int> run(const SettingsOptions& options, const Context& context) {
   const Result<Settings> settings = Settings::parse(context.environment);
   if (!settings) return std::unexpected(settings.error());
   options.json ? print_json(*settings, context.console) : print_table(*settings, context.console);
@@ -59,10 +59,10 @@ Result<int> run(const Options& options, const Context& context) {
 }  // namespace
 
 void add_settings(Command& app, const Context& context) {
-  const auto options = std::make_shared<Options>();
+  const auto options = std::make_shared<SettingsOptions>();
   Command command = app.add("settings", "List the settings read from the environment");
   command.runs([options, context] { return run(*options, context); });
   command.flag("--json", options->json, "print one JSON object");
 }
 
-}  // namespace r2ccl::tools
+}  // namespace r2ccl::apps

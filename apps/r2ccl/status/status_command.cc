@@ -11,10 +11,10 @@
 #include "env/settings.h"
 #include "telemetry/stats_page.h"
 
-namespace r2ccl::tools {
+namespace r2ccl::apps {
 namespace {
 
-struct Options {
+struct StatusOptions {
   bool json = false;
 };
 
@@ -75,7 +75,7 @@ void print(const std::vector<StatsView>& views, Console& console) {
   console.out(table.text(console));
 }
 
-Result<int> run(const Options& options, const Context& context) {
+Result<int> run(const StatusOptions& options, const Context& context) {
   const auto settings = Settings::parse(context.environment);
   if (!settings) return std::unexpected(settings.error());
   if (settings->stats == "off") return fail(Fault::kMisuse, "R2CCL_STATS is off: there is nothing to look at");
@@ -93,10 +93,10 @@ Result<int> run(const Options& options, const Context& context) {
 }  // namespace
 
 void add_status(Command& app, const Context& context) {
-  const auto options = std::make_shared<Options>();
+  const auto options = std::make_shared<StatusOptions>();
   Command command = app.add("status", "How running processes of this machine get on");
   command.runs([options, context] { return run(*options, context); });
   command.flag("--json", options->json, "print one JSON object");
 }
 
-}  // namespace r2ccl::tools
+}  // namespace r2ccl::apps

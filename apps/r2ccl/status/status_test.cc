@@ -9,7 +9,7 @@
 #include "telemetry/stats_page.h"
 #include "testing/test_console.h"
 
-namespace r2ccl::tools {
+namespace r2ccl::apps {
 namespace {
 
 TEST(Status, ShowsWhatProcessesShowOfThemselves) {
@@ -40,4 +40,4 @@ TEST(Status, ShowsWhatProcessesShowOfThemselves) {
 }
 
 }  // namespace
-}  // namespace r2ccl::tools
+}  // namespace r2ccl::apps

@@ -8,11 +8,12 @@
 #include "plugin/nccl/nccl_net.h"
 #include "transport/stream/handshake.h"
 
-namespace r2ccl::tools {
+namespace r2ccl::apps {
 
 std::string version_line() {
   return fmt::format("r2ccl {} (NCCL API {}.{}.{}, net plugin v{}-v{}, wire protocol {})", R2CCL_VERSION, NCCL_MAJOR,
-                     NCCL_MINOR, NCCL_PATCH, nccl::kOldestInterface, nccl::kNewestInterface, kProtocolVersion);
+                     NCCL_MINOR, NCCL_PATCH, plugin::nccl::kOldestInterface, plugin::nccl::kNewestInterface,
+                     kProtocolVersion);
 }
 
-}  // namespace r2ccl::tools
+}  // namespace r2ccl::apps

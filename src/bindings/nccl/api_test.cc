@@ -10,7 +10,7 @@
 
 #include "bindings/nccl/fake_world.h"
 
-namespace r2ccl::api {
+namespace r2ccl::bindings {
 namespace {
 
 using testing::Test;
@@ -399,4 +399,4 @@ TEST(Api, NicsAreDrainedByTheirNumber) {
 }
 
 }  // namespace
-}  // namespace r2ccl::api
+}  // namespace r2ccl::bindings

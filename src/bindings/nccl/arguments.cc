@@ -5,7 +5,7 @@
 #include <algorithm>
 #include <cstring>
 
-namespace r2ccl::api {
+namespace r2ccl::bindings {
 
 Outcome check_comm(const char* name, ncclComm_t handle, MemberPtr& member) {
   if (handle == nullptr) return invalid_argument(fmt::format("{}: comm is null", name));
@@ -98,4 +98,4 @@ Outcome check_config(const char* name, const ncclConfig_t* config, MemberConfig&
   return {};
 }
 
-}  // namespace r2ccl::api
+}  // namespace r2ccl::bindings

@@ -10,7 +10,7 @@
 #include "bindings/nccl/member.h"
 #include "comm/call.h"
 
-namespace r2ccl::api {
+namespace r2ccl::bindings {
 
 // A live communicator; null and strangers are an invalid argument.
 Outcome check_comm(const char* name, ncclComm_t handle, MemberPtr& member);
@@ -21,4 +21,4 @@ Outcome check_rank(const char* name, const char* what, int rank, std::uint32_t s
 // Null: all defaults. Copies what the caller's version of the struct has.
 Outcome check_config(const char* name, const ncclConfig_t* config, MemberConfig& out);
 
-}  // namespace r2ccl::api
+}  // namespace r2ccl::bindings

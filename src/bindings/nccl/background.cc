@@ -6,7 +6,7 @@
 #include <mutex>
 #include <thread>
 
-namespace r2ccl::api {
+namespace r2ccl::bindings {
 namespace {
 
 constexpr std::chrono::seconds kExitWait{2};
@@ -45,4 +45,4 @@ void in_background(std::function<void()> work) {
   }).detach();
 }
 
-}  // namespace r2ccl::api
+}  // namespace r2ccl::bindings

@@ -7,14 +7,14 @@
 
 #include "bindings/nccl/launch_state.h"
 
-namespace r2ccl::api {
+namespace r2ccl::bindings {
 
 LaunchLock& launch_lock() {
   static auto* const kLock = new LaunchLock;
   return *kLock;
 }
 
-std::vector<std::size_t> launch_of_each(const std::vector<Operation>& operations) {
+std::vector<std::size_t> launch_of_each(const std::vector<QueuedCall>& operations) {
   // Union-find over operations; the smallest index stands for its set.
   std::vector<std::size_t> parent(operations.size());
   std::iota(parent.begin(), parent.end(), 0);
@@ -133,7 +133,7 @@ void arrive(const std::shared_ptr<Launch>& launch) {
   settled(launch, finish_parts);
 }
 
-Outcome issue(std::vector<Operation> operations) {
+Outcome issue(std::vector<QueuedCall> operations) {
   const auto launch_of = launch_of_each(operations);
   std::vector<std::shared_ptr<Launch>> launches;
   std::vector<std::set<HostStream*>> streams;
@@ -196,4 +196,4 @@ void wait_for_launches(const MemberPtr& member) {
   launch_lock().changed.wait(lock, [&] { return last == nullptr || last->done; });
 }
 
-}  // namespace r2ccl::api
+}  // namespace r2ccl::bindings

@@ -17,22 +17,22 @@
 #include "bindings/nccl/member.h"
 #include "comm/call.h"
 
-namespace r2ccl::api {
+namespace r2ccl::bindings {
 
 class HostStream;
 
 // One call with where it goes. A null stream: the caller waits.
-struct Operation {
+struct QueuedCall {
   MemberPtr member;
   std::shared_ptr<HostStream> stream;
   Call call;
 };
 
 // Which operations become one launch: an index for each, numbered by first appearance.
-std::vector<std::size_t> launch_of_each(const std::vector<Operation>& operations);
+std::vector<std::size_t> launch_of_each(const std::vector<QueuedCall>& operations);
 
 // Issues all of them. When it returns, those on the null stream are done; the outcome is the first failure among them.
-Outcome issue(std::vector<Operation> operations);
+Outcome issue(std::vector<QueuedCall> operations);
 
 // The short way for one collective without a group or a stream: runs it, if nothing that was issued on its communicator is left to wait
 // for. False: it has to be issued.
@@ -50,4 +50,4 @@ void wait_for_launches(const MemberPtr& member);
 // Null for the default streams (NULL and CUDA's two names for it); an outcome for what is no stream of ours.
 Outcome find_stream(cudaStream_t handle, std::shared_ptr<HostStream>& stream);
 
-}  // namespace r2ccl::api
+}  // namespace r2ccl::bindings

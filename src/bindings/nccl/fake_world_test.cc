@@ -105,7 +105,7 @@ void advance(Job& job) {
 
 }  // namespace
 
-namespace api {
+namespace bindings {
 std::vector<std::string> take_fake_log() {
   const std::lock_guard lock(mutex);
   return std::exchange(log_of_calls, {});
@@ -114,7 +114,7 @@ void set_fake_nic_state(const std::string& state) {
   const std::lock_guard lock(mutex);
   nic_state = state;
 }
-}  // namespace api
+}  // namespace bindings
 
 struct Comm::Impl {
   std::shared_ptr<Job> job;

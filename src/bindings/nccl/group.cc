@@ -7,13 +7,13 @@
 
 #include "bindings/nccl/entry/entry.h"
 
-namespace r2ccl::api {
+namespace r2ccl::bindings {
 namespace {
 
 struct Group {
   int depth = 0;
   Outcome failure;
-  std::vector<Operation> operations;
+  std::vector<QueuedCall> operations;
   std::vector<std::unique_ptr<Job>> jobs;
 };
 
@@ -23,7 +23,7 @@ Group& group() {
 }
 
 // A message to oneself needs both halves in one group; alone it would wait for ever.
-Outcome check_self_messages(const std::vector<Operation>& operations) {
+Outcome check_self_messages(const std::vector<QueuedCall>& operations) {
   std::map<Member*, std::int64_t> open;
   for (const auto& [member, stream, call] : operations) {
     if (!is_point_to_point(call.kind) || call.peer != member->rank) continue;
@@ -38,9 +38,9 @@ Outcome check_self_messages(const std::vector<Operation>& operations) {
 }
 
 // Of what runs on one communicator each has its time; communicators run side by side.
-Outcome estimate(const std::vector<Operation>& operations, double& seconds) {
+Outcome estimate(const std::vector<QueuedCall>& operations, double& seconds) {
   std::map<MemberPtr, std::vector<Call>> calls;
-  for (const Operation& one : operations) calls[one.member].push_back(one.call);
+  for (const QueuedCall& one : operations) calls[one.member].push_back(one.call);
   for (const auto& [member, its] : calls) {
     const auto estimated = member->comm()->estimate(its);
     if (!estimated) return member->judge(std::unexpected(estimated.error()));
@@ -74,7 +74,7 @@ Outcome group_end() {
   return run_group(std::exchange(group(), {}));
 }
 
-Outcome group_cancel(std::optional<std::vector<Operation>>& dropped) {
+Outcome group_cancel(std::optional<std::vector<QueuedCall>>& dropped) {
   if (group().depth == 0) return invalid_usage("ncclGroupSimulateEnd without ncclGroupStart");
   if (--group().depth > 0) return {};
   Group cancelled = std::exchange(group(), {});
@@ -102,7 +102,7 @@ bool is_grouped() {
   return group().depth > 0;
 }
 
-void add_operation(Operation operation) {
+void add_operation(QueuedCall operation) {
   group().operations.push_back(std::move(operation));
 }
 
@@ -110,9 +110,9 @@ void add_job(std::unique_ptr<Job> job) {
   group().jobs.push_back(std::move(job));
 }
 
-}  // namespace r2ccl::api
+}  // namespace r2ccl::bindings
 
-using namespace r2ccl::api;
+using namespace r2ccl::bindings;
 
 R2CCL_ENTRY(ncclResult_t, ncclGroupStart, void) {
   return guarded([] { return group_start(); });
@@ -125,7 +125,7 @@ R2CCL_ENTRY(ncclResult_t, ncclGroupEnd, void) {
 R2CCL_ENTRY(ncclResult_t, ncclGroupSimulateEnd, ncclSimInfo_t* sim_info) {
   return guarded([&]() -> Outcome {
     const ncclSimInfo_t known = NCCL_SIM_INFO_INITIALIZER;
-    std::optional<std::vector<Operation>> dropped;
+    std::optional<std::vector<QueuedCall>> dropped;
     if (auto bad = group_cancel(dropped); !bad.ok()) return bad;
     if (sim_info == nullptr) return invalid_argument("ncclGroupSimulateEnd: simInfo is null");
     if (sim_info->magic != known.magic || sim_info->size < known.size) {

@@ -11,7 +11,7 @@
 #include "bindings/nccl/entry/outcome.h"
 #include "bindings/nccl/phased_work.h"
 
-namespace r2ccl::api {
+namespace r2ccl::bindings {
 
 // Runs `body` within the group of this thread, or as one of its own. A failure fails the whole group: nothing of it begins, and its end
 // answers with the first failure.
@@ -20,12 +20,12 @@ Outcome in_group(const std::function<Outcome()>& body);
 bool is_grouped();  // this thread is between a start and its end
 
 // From inside in_group().
-void add_operation(Operation operation);
+void add_operation(QueuedCall operation);
 void add_job(std::unique_ptr<Job> job);
 
 Outcome group_start();
 Outcome group_end();
 // Ends it without beginning anything. What would have begun, where it was the outermost; nothing otherwise.
-Outcome group_cancel(std::optional<std::vector<Operation>>& dropped);
+Outcome group_cancel(std::optional<std::vector<QueuedCall>>& dropped);
 
-}  // namespace r2ccl::api
+}  // namespace r2ccl::bindings

@@ -8,7 +8,7 @@
 #include "bindings/nccl/phased_work.h"
 #include "control/unique_id.h"
 
-namespace r2ccl::api {
+namespace r2ccl::bindings {
 
 // Both halves of a join, for the jobs that end with one. Gives the member its identity.
 Outcome begin_join(const MemberPtr& member, const UniqueId& id, std::uint32_t rank, std::uint32_t size);
@@ -32,4 +32,4 @@ class MakingJob : public Job {
   ncclComm_t* const out_;
 };
 
-}  // namespace r2ccl::api
+}  // namespace r2ccl::bindings

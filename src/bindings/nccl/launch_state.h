@@ -10,7 +10,7 @@
 
 #include "bindings/nccl/call_batch.h"
 
-namespace r2ccl::api {
+namespace r2ccl::bindings {
 
 struct Launch {
   struct Part {
@@ -55,4 +55,4 @@ class HostStream final {
   std::thread thread_;
 };
 
-}  // namespace r2ccl::api
+}  // namespace r2ccl::bindings

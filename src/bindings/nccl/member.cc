@@ -5,7 +5,7 @@
 #include <atomic>
 #include <cstring>
 
-namespace r2ccl::api {
+namespace r2ccl::bindings {
 namespace {
 
 std::atomic<int> next_op = ncclNumOps;
@@ -232,4 +232,4 @@ void Member::fill(r2cclStats_t& stats) {
   stats.algorithm[plan.algorithm.copy(stats.algorithm, sizeof(stats.algorithm) - 1)] = 0;
 }
 
-}  // namespace r2ccl::api
+}  // namespace r2ccl::bindings

@@ -25,7 +25,7 @@
 #include "comm/call.h"
 #include "process/world.h"
 
-namespace r2ccl::api {
+namespace r2ccl::bindings {
 
 struct Launch;
 
@@ -134,4 +134,4 @@ MemberPtr take_member(ncclComm_t handle);  // and removes it
 // Ranks of the same communicator that live in this process, itself included.
 std::vector<MemberPtr> local_members(const std::string& key);
 
-}  // namespace r2ccl::api
+}  // namespace r2ccl::bindings

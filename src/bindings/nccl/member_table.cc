@@ -9,18 +9,18 @@ struct ncclComm {
   char unused = 0;
 };
 
-namespace r2ccl::api {
+namespace r2ccl::bindings {
 namespace {
 
-struct Table {
+struct HandleTable {
   std::shared_mutex mutex;
   std::deque<ncclComm> handles;  // never shrinks: one byte per communicator, so that no address names two of them
   std::unordered_map<ncclComm_t, MemberPtr> members;
 };
 
 // Kept until exit, like the World.
-Table& table() {
-  static auto* const kTable = new Table;
+HandleTable& table() {
+  static auto* const kTable = new HandleTable;
   return *kTable;
 }
 
@@ -54,4 +54,4 @@ std::vector<MemberPtr> local_members(const std::string& key) {
   return members;
 }
 
-}  // namespace r2ccl::api
+}  // namespace r2ccl::bindings

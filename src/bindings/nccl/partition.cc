@@ -7,10 +7,10 @@
 
 #include "bindings/nccl/arguments.h"
 
-namespace r2ccl::api {
+namespace r2ccl::bindings {
 
-Place place_in_split(std::span<const ColorKey> all, std::uint32_t rank) {
-  Place place;
+SplitPlace place_in_split(std::span<const ColorKey> all, std::uint32_t rank) {
+  SplitPlace place;
   std::vector<std::tuple<int, std::uint32_t>> same;
   for (std::uint32_t other = 0; other < all.size(); ++other) {
     if (all[other].color == all[rank].color) same.emplace_back(all[other].key, other);
@@ -40,4 +40,4 @@ Outcome ranks_that_stay(std::span<const int> exclude, std::uint32_t rank, std::u
   return {};
 }
 
-}  // namespace r2ccl::api
+}  // namespace r2ccl::bindings

@@ -5,7 +5,7 @@
 #include "bindings/nccl/call_batch.h"
 #include "bindings/nccl/launch_state.h"
 
-namespace r2ccl::api {
+namespace r2ccl::bindings {
 namespace {
 
 TEST(Partition, TiesOfKeysBreakOnTheOldRank) {
@@ -45,4 +45,4 @@ TEST(Launches, AreWhatSharesACommunicatorOrAStream) {
 }
 
 }  // namespace
-}  // namespace r2ccl::api
+}  // namespace r2ccl::bindings

@@ -5,7 +5,7 @@
 
 #include "bindings/nccl/background.h"
 
-namespace r2ccl::api {
+namespace r2ccl::bindings {
 namespace {
 
 using Jobs = std::vector<std::unique_ptr<Job>>;
@@ -73,4 +73,4 @@ Outcome run_jobs(Jobs jobs) {
   return first;
 }
 
-}  // namespace r2ccl::api
+}  // namespace r2ccl::bindings

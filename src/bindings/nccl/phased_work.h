@@ -8,7 +8,7 @@
 #include "bindings/nccl/entry/outcome.h"
 #include "bindings/nccl/member.h"
 
-namespace r2ccl::api {
+namespace r2ccl::bindings {
 
 class Job {
  public:
@@ -27,4 +27,4 @@ class Job {
 // Blocking jobs are done when it returns. Others go on in the background: ncclInProgress. A mixture is misuse.
 Outcome run_jobs(std::vector<std::unique_ptr<Job>> jobs);
 
-}  // namespace r2ccl::api
+}  // namespace r2ccl::bindings

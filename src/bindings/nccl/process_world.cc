@@ -9,15 +9,15 @@
 
 #include "process/launched_by.h"
 
-namespace r2ccl::api {
+namespace r2ccl::bindings {
 namespace {
 
-struct Process {
+struct ProcessWorld {
   Status status;
   World* world = nullptr;
   bool fixed_root = false;
 
-  Process() {
+  ProcessWorld() {
     const auto environment = environment_of(environ);
     const auto settings = Settings::parse(environment);
     if (!settings) {
@@ -47,15 +47,15 @@ struct Process {
   }
 };
 
-const Process& process() {
-  static const auto* const kProcess = new Process;
+const ProcessWorld& process() {
+  static const auto* const kProcess = new ProcessWorld;
   return *kProcess;
 }
 
 }  // namespace
 
 Result<World*> world() {
-  const Process& self = process();
+  const ProcessWorld& self = process();
   if (!self.status) return std::unexpected(self.status.error());
   return self.world;
 }
@@ -64,4 +64,4 @@ bool has_fixed_root() {
   return process().fixed_root;
 }
 
-}  // namespace r2ccl::api
+}  // namespace r2ccl::bindings

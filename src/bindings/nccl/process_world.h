@@ -5,7 +5,7 @@
 #include "base/result.h"
 #include "process/world.h"
 
-namespace r2ccl::api {
+namespace r2ccl::bindings {
 
 // The environment is read here, once. A bad setting fails every call, with its sentence.
 Result<World*> world();
@@ -13,4 +13,4 @@ Result<World*> world();
 // no host:port, or a host that can not be looked up, fails world().
 bool has_fixed_root();
 
-}  // namespace r2ccl::api
+}  // namespace r2ccl::bindings

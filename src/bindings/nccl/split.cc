@@ -16,7 +16,7 @@
 #include "bindings/nccl/partition.h"
 #include "bindings/nccl/process_world.h"
 
-namespace r2ccl::api {
+namespace r2ccl::bindings {
 
 namespace {
 
@@ -54,14 +54,14 @@ Call gather_bytes(const void* input, void* output, std::uint64_t bytes) {
 }
 
 // Everybody who stays meets again under an id that the first of them makes. No call of the parent's is needed for it, so it may have failed.
-class Reunion final {
+class Regroup final {
  public:
-  Reunion(MemberPtr parent, std::vector<std::uint32_t> stay) : parent_(std::move(parent)), stay_(std::move(stay)) {}
-  ~Reunion() {
+  Regroup(MemberPtr parent, std::vector<std::uint32_t> stay) : parent_(std::move(parent)), stay_(std::move(stay)) {}
+  ~Regroup() {
     if (begun_) parent_->comm()->end_invitation();
   }
-  Reunion(const Reunion&) = delete;
-  Reunion& operator=(const Reunion&) = delete;
+  Regroup(const Regroup&) = delete;
+  Regroup& operator=(const Regroup&) = delete;
 
   Outcome invite() {
     std::optional<UniqueId> id;
@@ -105,7 +105,7 @@ class SplitJob final : public MakingJob {
     if (!parent_->revoked()) return;
     std::vector<std::uint32_t> everybody(parent_->size);
     std::iota(everybody.begin(), everybody.end(), 0U);
-    reunion_ = std::make_unique<Reunion>(parent_, std::move(everybody));
+    reunion_ = std::make_unique<Regroup>(parent_, std::move(everybody));
     talk_ = std::make_shared<Member>(parent_->config);
   }
   ~SplitJob() override {
@@ -129,12 +129,12 @@ class SplitJob final : public MakingJob {
       case -1:
         return reunion_->join(talk_);
       case 0:
-        launch_ = api::begin(talk_, {gather_bytes(&mine_, all_.data(), sizeof(mine_))});
+        launch_ = bindings::begin(talk_, {gather_bytes(&mine_, all_.data(), sizeof(mine_))});
         return {};
       case 1:
         place_ = place_in_split(all_, parent_->rank);
         if (mine_.color != NCCL_SPLIT_NOCOLOR && place_.first == parent_->rank) slip_ = make_slip();
-        launch_ = api::begin(talk_, {gather_bytes(&slip_, slips_.data(), sizeof(slip_))});
+        launch_ = bindings::begin(talk_, {gather_bytes(&slip_, slips_.data(), sizeof(slip_))});
         return {};
       default:
         UniqueId id;
@@ -149,9 +149,9 @@ class SplitJob final : public MakingJob {
       case -1:
         return finish_join(talk_);
       case 0:
-        return api::finish(launch_);
+        return bindings::finish(launch_);
       case 1: {
-        Outcome told = api::finish(launch_);
+        Outcome told = bindings::finish(launch_);
         all_told_ = told.ok();
         return told;
       }
@@ -164,12 +164,12 @@ class SplitJob final : public MakingJob {
   int first_phase() const { return reunion_ == nullptr ? 0 : 2; }  // of the split itself
 
   const MemberPtr parent_;
-  std::unique_ptr<Reunion> reunion_;  // none: the parent works
+  std::unique_ptr<Regroup> reunion_;  // none: the parent works
   MemberPtr talk_ = parent_;          // where colours and ids are told
   bool all_told_ = false;
   const ColorKey mine_;
   std::vector<ColorKey> all_;
-  Place place_;
+  SplitPlace place_;
   IdSlip slip_;
   std::vector<IdSlip> slips_;
   std::shared_ptr<Launch> launch_;
@@ -196,7 +196,7 @@ class ShrinkJob final : public MakingJob {
 
  private:
   const MemberPtr parent_;
-  Reunion reunion_;
+  Regroup reunion_;
   const bool abort_parent_;
 };
 
@@ -246,9 +246,9 @@ Outcome add_shrink(ncclComm_t comm, std::span<const int> exclude, ncclComm_t* ou
 }
 
 }  // namespace
-}  // namespace r2ccl::api
+}  // namespace r2ccl::bindings
 
-using namespace r2ccl::api;
+using namespace r2ccl::bindings;
 
 R2CCL_ENTRY(ncclResult_t, ncclCommSplit, ncclComm_t comm, int color, int key, ncclComm_t* newcomm,
             ncclConfig_t* config) {

@@ -77,11 +77,11 @@ Result<std::shared_ptr<const RankPlan>> Plans::plan_for(const Call& call) {
   if (!plan) plan = make(request, healthy_);
   if (!plan) return std::unexpected(plan.error());
   if (kept_.size() >= kKept) kept_.erase(kept_.begin());
-  RankPlan made{plan->frame, plan->lanes(rank_)};
+  RankPlan made{plan->header, plan->lanes(rank_)};
   const std::size_t width = size_of(call.type);
   made.moved_bytes = moved_bytes(made, request.bytes / width, width);
   made.predicted_s = plan->predicted_s;
-  made.keeps_rails = mode_ == Mode::kRepair || made.frame.algorithm == kRepairOnly;
+  made.keeps_rails = mode_ == Mode::kRepair || made.header.algorithm == kRepairOnly;
   return kept_.emplace_back(key, std::make_shared<const RankPlan>(std::move(made))).second;
 }
 

@@ -37,7 +37,7 @@ TEST(Plans, OnlyHotRepairAloneKeepsItsRails) {
 // The first and the last segment of an exchange overlap with nothing; that of a ring's keep the ring busy.
 TEST(Plans, AnExchangeIsCutFinerWhereNicsAreSlow) {
   const auto segments = [](const char* algorithm, double nic_rate) {
-    return plan(Mode::kAuto, algorithm, Cluster::uniform(4, 1, 4, nic_rate), 256 << 20)->frame.layout.segments;
+    return plan(Mode::kAuto, algorithm, Cluster::uniform(4, 1, 4, nic_rate), 256 << 20)->header.layout.segments;
   };
   EXPECT_EQ(segments("weighted_direct", 12.5e9), 128u);
   EXPECT_EQ(segments("weighted_direct", 62.5e6), 512u);
@@ -56,7 +56,7 @@ TEST(Plans, WithoutAWireMessagesOfARingAreWhole) {
                     .played = 4,
                     .in_memory = in_memory},
                    {.version = 0, .nic = std::vector<Permille>(4, kWhole)}, Fabric::kRouted, LinkCosts{});
-    EXPECT_EQ(plan(Mode::kAuto, "ring", cluster, 2 << 20)->frame.layout.segments, in_memory ? 1u : 4u);
+    EXPECT_EQ(plan(Mode::kAuto, "ring", cluster, 2 << 20)->header.layout.segments, in_memory ? 1u : 4u);
   }
 }
 
@@ -65,11 +65,11 @@ TEST(Plans, UnequalServersGetMoreSegmentsThanTheirMessagesAskFor) {
   Cluster cluster =
       cluster_of({.servers = 4, .gpus = 1, .nics = 4, .sharing = {}, .nic_rate = std::vector(16, 62.5e6), .played = 4},
                  {.version = 0, .nic = std::vector<Permille>(16, kWhole)}, Fabric::kRouted, LinkCosts{});
-  const auto segments = [&] { return plan(Mode::kAuto, "weighted_direct", cluster, 1 << 20)->frame.layout.segments; };
+  const auto segments = [&] { return plan(Mode::kAuto, "weighted_direct", cluster, 1 << 20)->header.layout.segments; };
   EXPECT_LE(segments(), 4u);
   for (const std::uint32_t nic : {1u, 3u, 4u + 2u}) cluster.rate[nic] = 0;
   EXPECT_EQ(segments(), 8u);
-  EXPECT_EQ(plan(Mode::kAuto, "", cluster, 1 << 20)->frame.algorithm, "weighted_direct");
+  EXPECT_EQ(plan(Mode::kAuto, "", cluster, 1 << 20)->header.algorithm, "weighted_direct");
 }
 
 }  // namespace

@@ -33,7 +33,7 @@ class GatheringTest : public testing::Test {
     for (const auto& rank : ranks_) EXPECT_TRUE(rank->over());
   }
   bool has_board(std::uint32_t rank) { return ranks_[rank]->neighbours().board() != nullptr; }
-  bool has_alley(std::uint32_t rank) { return ranks_[rank]->neighbours().alley() != nullptr; }
+  bool has_alley(std::uint32_t rank) { return ranks_[rank]->neighbours().peer_copy() != nullptr; }
 
   std::vector<std::unique_ptr<Gathering>> ranks_;
   int letters_ = 0;

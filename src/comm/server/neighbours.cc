@@ -35,7 +35,7 @@ bool Neighbours::leads(std::uint32_t rank) const {
 
 std::size_t Neighbours::arena_bytes() const {
   const auto ranks = static_cast<std::uint32_t>(here().size());
-  return Alley::bytes_for(ranks) + (all_here() ? Board::bytes_for(ranks) : 0);
+  return PeerCopy::bytes_for(ranks) + (all_here() ? Board::bytes_for(ranks) : 0);
 }
 
 void Neighbours::offer(std::uint64_t nonce) {
@@ -49,7 +49,7 @@ void Neighbours::offer(std::uint64_t nonce) {
 
 // Opens this rank's door, so that others can try it.
 void Neighbours::enter() {
-  alley_.emplace(arena_->data(), here(), rank_, Arena::this_process());
+  peer_copy_.emplace(arena_->data(), here(), rank_, Arena::this_process());
 }
 
 void Neighbours::put_offer(Writer& out) const {
@@ -80,7 +80,7 @@ Status Neighbours::map(Reader& in) {
 
 void Neighbours::put_mapped(Writer& out) const {
   std::uint8_t can = arena_ ? kMaps : 0;
-  if (alley_ && alley_->reaches(here().front())) can |= kCopies;
+  if (peer_copy_ && peer_copy_->reaches(here().front())) can |= kCopies;
   out.put(can);
 }
 
@@ -99,7 +99,7 @@ void Neighbours::settle(Reader& in) {
     const auto its = in.get<std::uint8_t>();
     if (i == mine_ && in.ok()) can = its;
   }
-  if ((can & kCopies) == 0) alley_.reset();
+  if ((can & kCopies) == 0) peer_copy_.reset();
   if ((can & kMaps) == 0) {
     arena_.reset();
     return;
@@ -107,7 +107,7 @@ void Neighbours::settle(Reader& in) {
   if (!arena_) return;
   arena_->seal();
   const auto ranks = static_cast<std::uint32_t>(here().size());
-  if (all_here()) board_.emplace(arena_->data() + Alley::bytes_for(ranks), ranks, rank_);
+  if (all_here()) board_.emplace(arena_->data() + PeerCopy::bytes_for(ranks), ranks, rank_);
 }
 
 }  // namespace r2ccl

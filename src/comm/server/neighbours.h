@@ -3,10 +3,10 @@
 // said until then travels in the letters of gathering.h, whose contents are made and read here.
 //
 // The lowest rank of each server makes the memory. There are two things to do with it: collectives of ranks that are all on one server
-// (board.h), and messages that are copied straight out of the sender's memory (alley.h), which not every kernel allows. Where nothing can
+// (board.h), and messages that are copied straight out of the sender's memory (peer_copy.h), which not every kernel allows. Where nothing can
 // be shared, ranks of one server talk over its NICs like any others.
 //
-// Ownership  The memory, the board and the alley. Threads: the communicator's.
+// Ownership  The memory, the board and the peer_copy. Threads: the communicator's.
 
 #include <cstdint>
 #include <optional>
@@ -46,7 +46,7 @@ class Neighbours final {
 
   // Once settled. Null where not all of here() can.
   Board* board() { return board_ ? &*board_ : nullptr; }
-  Alley* alley() { return alley_ ? &*alley_ : nullptr; }
+  PeerCopy* peer_copy() { return peer_copy_ ? &*peer_copy_ : nullptr; }
 
  private:
   struct Group {  // the ranks of one server, where there are several
@@ -66,8 +66,8 @@ class Neighbours final {
   std::vector<Group> groups_;  // by their lowest rank
   std::size_t mine_;           // of groups_; its size: none
   std::optional<Arena> arena_;
-  std::optional<Alley> alley_;  // at the beginning of the arena
-  std::optional<Board> board_;  // behind it, where all ranks are here
+  std::optional<PeerCopy> peer_copy_;  // at the beginning of the arena
+  std::optional<Board> board_;         // behind it, where all ranks are here
 };
 
 }  // namespace r2ccl

@@ -10,11 +10,11 @@
 
 namespace r2ccl {
 
-std::size_t Alley::bytes_for(std::size_t ranks) {
+std::size_t PeerCopy::bytes_for(std::size_t ranks) {
   return ranks * sizeof(Door) + ranks * ranks * sizeof(Ring);
 }
 
-Alley::Alley(std::byte* memory, std::vector<std::uint32_t> here, std::uint32_t rank, std::uint32_t process)
+PeerCopy::PeerCopy(std::byte* memory, std::vector<std::uint32_t> here, std::uint32_t rank, std::uint32_t process)
     : here_(std::move(here)), place_(place_of(rank)), doors_(reinterpret_cast<Door*>(memory)), peers_(here_.size()) {
   R2CCL_ASSERT(place_ < here_.size(), "a rank that is somewhere else");
   auto* const rings = reinterpret_cast<Ring*>(memory + here_.size() * sizeof(Door));
@@ -30,17 +30,17 @@ Alley::Alley(std::byte* memory, std::vector<std::uint32_t> here, std::uint32_t r
   own.process.store(process, std::memory_order_release);
 }
 
-std::size_t Alley::place_of(std::uint32_t rank) const {
+std::size_t PeerCopy::place_of(std::uint32_t rank) const {
   return static_cast<std::size_t>(std::ranges::find(here_, rank) - here_.begin());
 }
 
-Alley::Peer& Alley::peer(std::uint32_t rank) {
+PeerCopy::Peer& PeerCopy::peer(std::uint32_t rank) {
   const std::size_t place = place_of(rank);
   R2CCL_ASSERT(place < here_.size() && place != place_, "not a neighbour");
   return peers_[place];
 }
 
-bool Alley::reaches(std::uint32_t rank) const {
+bool PeerCopy::reaches(std::uint32_t rank) const {
   const Door& door = doors_[place_of(rank)];
   const std::uint32_t process = door.process.load(std::memory_order_acquire);
   std::uint64_t seen = 0;
@@ -48,7 +48,7 @@ bool Alley::reaches(std::uint32_t rank) const {
          seen == door.probe;
 }
 
-bool Alley::put(Peer& to, const Entry& entry) {
+bool PeerCopy::put(Peer& to, const Entry& entry) {
   const std::uint64_t written = to.out->written.load(std::memory_order_relaxed);
   if (written - to.out->read.load(std::memory_order_acquire) >= kRing) return false;
   to.out->entries[written % kRing] = entry;
@@ -56,7 +56,7 @@ bool Alley::put(Peer& to, const Entry& entry) {
   return true;
 }
 
-bool Alley::flush(Peer& to) const {
+bool PeerCopy::flush(Peer& to) const {
   bool moved = false;
   while (!to.leaving.empty() && put(to, to.leaving.front())) {
     to.leaving.pop_front();
@@ -65,8 +65,8 @@ bool Alley::flush(Peer& to) const {
   return moved;
 }
 
-void Alley::send(std::uint32_t to, std::uint64_t stream, const std::byte* data, std::uint64_t bytes, std::uint64_t tag,
-                 std::uint64_t token) {
+void PeerCopy::send(std::uint32_t to, std::uint64_t stream, const std::byte* data, std::uint64_t bytes,
+                    std::uint64_t tag, std::uint64_t token) {
   Peer& other = peer(to);
   const std::uint64_t number = other.next_number++;
   other.unanswered.emplace(number, Done{to, token, tag, bytes, {}});
@@ -75,13 +75,13 @@ void Alley::send(std::uint32_t to, std::uint64_t stream, const std::byte* data, 
   ++open_;
 }
 
-void Alley::receive(std::uint32_t from, std::uint64_t stream, std::byte* data, std::uint64_t bytes,
-                    std::uint64_t token) {
+void PeerCopy::receive(std::uint32_t from, std::uint64_t stream, std::byte* data, std::uint64_t bytes,
+                       std::uint64_t token) {
   peer(from).streams[stream].posted.push_back({data, bytes, token});
   ++open_;
 }
 
-bool Alley::step(std::vector<Done>& done) {
+bool PeerCopy::step(std::vector<Done>& done) {
   bool moved = false;
   std::uint64_t budget = kBytesPerStep;
   for (Peer& other : peers_) {
@@ -94,7 +94,7 @@ bool Alley::step(std::vector<Done>& done) {
 }
 
 // Empties the ring, so that nobody waits for room behind a message nobody has posted a receive for.
-bool Alley::take(Peer& from, std::vector<Done>& done) {
+bool PeerCopy::take(Peer& from, std::vector<Done>& done) {
   const std::uint64_t begin = from.in->read.load(std::memory_order_relaxed);
   const std::uint64_t end = from.in->written.load(std::memory_order_acquire);
   for (std::uint64_t i = begin; i < end; ++i) {
@@ -113,7 +113,7 @@ bool Alley::take(Peer& from, std::vector<Done>& done) {
   return begin != end;
 }
 
-bool Alley::copy(Peer& from, Stream& stream, std::vector<Done>& done, std::uint64_t& budget) {
+bool PeerCopy::copy(Peer& from, Stream& stream, std::vector<Done>& done, std::uint64_t& budget) {
   bool moved = false;
   while (budget > 0 && !stream.sent.empty() && !stream.posted.empty()) {
     const Entry entry = stream.sent.front();
@@ -138,7 +138,7 @@ bool Alley::copy(Peer& from, Stream& stream, std::vector<Done>& done, std::uint6
   return moved;
 }
 
-void Alley::close() {
+void PeerCopy::close() {
   if (std::exchange(closed_, true)) return;
   doors_[place_].closed.store(1, std::memory_order_seq_cst);
   for (Peer& other : peers_) {

@@ -22,7 +22,7 @@
 
 namespace r2ccl {
 
-class Alley final {
+class PeerCopy final {
  public:
   struct Done {
     std::uint32_t rank;  // of the other end
@@ -36,12 +36,12 @@ class Alley final {
 
   static std::size_t bytes_for(std::size_t ranks);
   // `here`: the ranks that share `memory`, in order. `process`: this one's, as the others can name it.
-  Alley(std::byte* memory, std::vector<std::uint32_t> here, std::uint32_t rank, std::uint32_t process);
-  ~Alley() { close(); }
-  Alley(const Alley&) = delete;
-  Alley& operator=(const Alley&) = delete;
+  PeerCopy(std::byte* memory, std::vector<std::uint32_t> here, std::uint32_t rank, std::uint32_t process);
+  ~PeerCopy() { close(); }
+  PeerCopy(const PeerCopy&) = delete;
+  PeerCopy& operator=(const PeerCopy&) = delete;
 
-  // Whether the kernel lets this rank copy out of that of `rank`, which has made its Alley.
+  // Whether the kernel lets this rank copy out of that of `rank`, which has made its PeerCopy.
   bool reaches(std::uint32_t rank) const;
   bool has(std::uint32_t rank) const { return place_of(rank) != here_.size(); }
 

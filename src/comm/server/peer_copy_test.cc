@@ -13,24 +13,24 @@ namespace {
 // Ranks 3 and 5 of one server, both in this process.
 class AlleyTest : public testing::Test {
  protected:
-  AlleyTest() : memory_(Alley::bytes_for(2) + 64) {
+  AlleyTest() : memory_(PeerCopy::bytes_for(2) + 64) {
     void* at = memory_.data();
     std::size_t space = memory_.size();
-    std::align(64, Alley::bytes_for(2), at, space);
+    std::align(64, PeerCopy::bytes_for(2), at, space);
     for (const std::uint32_t rank : {3U, 5U})
-      ends_.push_back(std::make_unique<Alley>(static_cast<std::byte*>(at), std::vector{3U, 5U}, rank,
-                                              static_cast<std::uint32_t>(::getpid())));
+      ends_.push_back(std::make_unique<PeerCopy>(static_cast<std::byte*>(at), std::vector{3U, 5U}, rank,
+                                                 static_cast<std::uint32_t>(::getpid())));
   }
-  Alley& three() { return *ends_[0]; }
-  Alley& five() { return *ends_[1]; }
-  static std::vector<Alley::Done> step(Alley& end) {
-    std::vector<Alley::Done> done;
+  PeerCopy& three() { return *ends_[0]; }
+  PeerCopy& five() { return *ends_[1]; }
+  static std::vector<PeerCopy::Done> step(PeerCopy& end) {
+    std::vector<PeerCopy::Done> done;
     end.step(done);
     return done;
   }
 
   std::vector<std::byte> memory_;
-  std::vector<std::unique_ptr<Alley>> ends_;
+  std::vector<std::unique_ptr<PeerCopy>> ends_;
 };
 
 TEST_F(AlleyTest, KnowsWhoIsThere) {

@@ -13,7 +13,7 @@ namespace r2ccl {
 namespace {
 
 // A float of at most 16 bits: sign, exponent, mantissa from the top. Codes are what stands behind the sign.
-struct Format {
+struct ScalarFormat {
   unsigned sign_bit;
   int mantissa_bits;
   int lowest_exponent;    // of normal numbers
@@ -22,7 +22,7 @@ struct Format {
   bool infinity;          // `special` is infinity; otherwise a NaN
 };
 
-Format format_of(DataType type) {
+ScalarFormat format_of(DataType type) {
   switch (type) {
     case DataType::kFloat16:
       return {15, 10, -14, 0x7c00, 0x7c00, true};
@@ -48,7 +48,7 @@ void store(T value, std::byte* element) {
   std::memcpy(element, &value, sizeof value);
 }
 
-double narrow_to_double(std::uint32_t bits, const Format& format) {
+double narrow_to_double(std::uint32_t bits, const ScalarFormat& format) {
   const std::uint32_t code = bits & ((1u << format.sign_bit) - 1);
   const double sign = bits >> format.sign_bit != 0 ? -1.0 : 1.0;
   if (code >= format.special) {
@@ -61,7 +61,7 @@ double narrow_to_double(std::uint32_t bits, const Format& format) {
   return sign * std::ldexp(mantissa, std::max(exponent - 1, 0) + format.lowest_exponent - format.mantissa_bits);
 }
 
-std::uint32_t narrow_from_double(double value, const Format& format) {
+std::uint32_t narrow_from_double(double value, const ScalarFormat& format) {
   const std::uint32_t sign = std::signbit(value) ? 1u << format.sign_bit : 0;
   if (std::isnan(value)) return (1u << format.sign_bit) - 1;
   if (value == 0) return sign;

@@ -39,6 +39,6 @@ Result<Plan> plan_scatter(const Request& request, const Cluster& cluster, const 
 Result<Plan> plan_all_to_all(const Request& request, const Cluster& cluster, const Tuning& tuning);
 
 // What every plan starts from: collective, ranks, root and name filled in.
-Frame frame_for(const Request& request, const Cluster& cluster, std::string_view algorithm);
+PlanHeader header_for(const Request& request, const Cluster& cluster, std::string_view algorithm);
 
 }  // namespace r2ccl

@@ -14,8 +14,8 @@ Result<Plan> plan_balance(const Request& request, const Cluster& cluster, const 
   Result<std::vector<std::uint32_t>> order = rerank(cluster);
   if (!order) return std::unexpected(order.error());
   Plan plan;
-  plan.frame = frame_for(request, cluster, "balance");
-  if (cluster.fabric == Fabric::kRails) plan.frame.shares = shares_by_rate(cluster);
+  plan.header = header_for(request, cluster, "balance");
+  if (cluster.fabric == Fabric::kRails) plan.header.shares = shares_by_rate(cluster);
   const double rate = ring_capacity(cluster, *order);
   RingSet rings{.orders = {std::move(*order)}, .pinned = false};
   set_rings(plan, std::move(rings), {.rate = rate}, request, cluster, tuning);

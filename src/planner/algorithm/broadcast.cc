@@ -96,7 +96,7 @@ Result<Plan> plan_broadcast(const Request& request, const Cluster& cluster, cons
   Result<Plan> relayed = plan_relays(request, cluster, tuning, "broadcast", true);
   Result<Plan> tree = plan_one_tree(request, cluster, tuning, "broadcast", true);
   if (!relayed || (tree && tree->predicted_s <= relayed->predicted_s)) return tree;
-  relayed->lanes = [relays = Relays(cluster, request.root), cluster, segments = relayed->frame.layout.segments](
+  relayed->lanes = [relays = Relays(cluster, request.root), cluster, segments = relayed->header.layout.segments](
                        std::uint32_t rank) { return lanes_of(rank, relays, cluster, segments); };
   return relayed;
 }

@@ -46,14 +46,14 @@ std::vector<Lane> one_hop(std::uint32_t me, std::uint32_t p) {
 }
 
 struct Cost {
-  Network network;
+  PairNetwork network;
   double time_s = 0;
 };
 
 // Each rank sends `bytes` to each other rank, `hops` times one after another.
 Result<Cost> cost_of(double bytes, double hops, const Cluster& cluster) {
   const double g = cluster.gpus;
-  Result<Network> network = network_for(all_pairs(cluster.servers, hops * g * g * bytes), cluster);
+  Result<PairNetwork> network = network_for(all_pairs(cluster.servers, hops * g * g * bytes), cluster);
   if (!network) return std::unexpected(network.error());
   const double messages = cluster.messages(hops * (cluster.ranks() - g));
   const double intra_s = hops * (g - 1) * bytes / cluster.intra_rate;
@@ -76,10 +76,10 @@ Result<Plan> plan_direct(const Request& request, const Cluster& cluster, const T
   Cost& cost = in_one ? *one : *two;
 
   Plan plan;
-  plan.frame = frame_for(request, cluster, "direct");
-  plan.frame.layout = Layout::equal(in_one ? 1 : p);
-  plan.frame.scratch_slots = in_one ? 1 : 0;
-  plan.frame.shares = std::move(cost.network.shares);
+  plan.header = header_for(request, cluster, "direct");
+  plan.header.layout = Layout::equal(in_one ? 1 : p);
+  plan.header.scratch_slots = in_one ? 1 : 0;
+  plan.header.shares = std::move(cost.network.shares);
   plan.predicted_s = cost.time_s;
   plan.lanes = [p, in_one](std::uint32_t rank) {
     return in_one ? one_hop(rank, p) : two_hops(rank, p, {.begin = 0, .end = 1}, {.begin = 1, .end = 2});
@@ -89,8 +89,8 @@ Result<Plan> plan_direct(const Request& request, const Cluster& cluster, const T
 
 Result<Plan> plan_single(const Request& request, const Cluster& cluster) {
   Plan plan;
-  plan.frame = frame_for(request, cluster, "copy");
-  plan.frame.layout = Layout::equal(1);
+  plan.header = header_for(request, cluster, "copy");
+  plan.header.layout = Layout::equal(1);
   plan.lanes = [](std::uint32_t) {
     Lane lane{.name = "copy", .steps = {}};
     lane.steps = {copy(kWhole, Buffer::kInput, Buffer::kOutput)};

@@ -54,7 +54,7 @@ std::optional<std::int32_t> behind_outer(const Index& index) {
 }
 
 bool goes_by_segment(const Plan& plan) {
-  for (std::uint32_t rank = 0; rank < plan.frame.ranks; ++rank) {
+  for (std::uint32_t rank = 0; rank < plan.header.ranks; ++rank) {
     for (const Lane& lane : plan.lanes(rank)) {
       if (!std::all_of(lane.steps.begin(), lane.steps.end(),
                        [](const Step& s) { return behind_outer(s.segment).has_value(); })) {
@@ -71,7 +71,7 @@ bool uses_data(const Step& step) {
 }
 
 Layout lifted_layout(const Composition& c) {
-  const Layout& between = c.between.frame.layout;
+  const Layout& between = c.between.header.layout;
   Layout layout;
   layout.segments = between.segments * c.instances;
   layout.bounds = {0};
@@ -97,8 +97,8 @@ class Lifting {
   std::vector<Lane> lanes() const;
 
  private:
-  std::uint32_t segments() const { return c_.between.frame.layout.segments; }
-  std::uint32_t pieces() const { return c_.between.frame.layout.pieces(); }
+  std::uint32_t segments() const { return c_.between.header.layout.segments; }
+  std::uint32_t pieces() const { return c_.between.header.layout.pieces(); }
   std::uint32_t lifted() const { return static_cast<std::uint32_t>(between_.size()) * c_.instances; }
   std::uint32_t reduce_in(std::uint32_t instance) const { return lifted() + 1 + instance; }
   // The span number of the shard of GPU base ± inner.
@@ -134,7 +134,7 @@ Index Lifting::lift_rank(Index rank) const {
 
 // Pieces stay neighbours of their shard and spans are numbered after all pieces, so an index must stay among one or the other.
 Index Lifting::lift_span(const Step& step, const Lane& lane) const {
-  const std::uint32_t spans = static_cast<std::uint32_t>(c_.between.frame.layout.spans.size());
+  const std::uint32_t spans = static_cast<std::uint32_t>(c_.between.header.layout.spans.size());
   Index span = step.span;
   bool piece = true;
   if (spans != 0) {
@@ -297,7 +297,7 @@ std::int32_t pace_for(double segment_s, const Cluster& cluster) {
 }
 
 std::uint32_t instances_for(const Plan& between, const Cluster& cluster, std::uint64_t bytes) {
-  const Layout& layout = between.frame.layout;
+  const Layout& layout = between.header.layout;
   const std::uint64_t messages = std::uint64_t{cluster.gpus} * layout.pieces() * layout.segments;
   const std::uint64_t lanes = std::max<std::size_t>(between.lanes(0).size(), 1);
   std::uint32_t instances = 1;
@@ -323,8 +323,8 @@ bool fabric_decides(const Cluster& cluster) {
 // One server has nobody to talk to.
 Plan nothing_between(const Request& request, const Cluster& cluster) {
   Plan plan;
-  plan.frame = frame_for(request, cluster, "hierarchical");
-  plan.frame.layout = Layout::equal(1);
+  plan.header = header_for(request, cluster, "hierarchical");
+  plan.header.layout = Layout::equal(1);
   plan.lanes = [](std::uint32_t) { return std::vector<Lane>{}; };
   return plan;
 }
@@ -349,7 +349,7 @@ Result<Plan> hierarchical(const Request& request, const Cluster& cluster, const 
   composition->by_segment = goes_by_segment(*best);
   if (!composition->by_segment) composition->instances = instances_for(*best, cluster, request.bytes);
   const auto parts = [&](const Plan& plan) {
-    return composition->by_segment ? plan.frame.layout.segments : composition->instances;
+    return composition->by_segment ? plan.header.layout.segments : composition->instances;
   };
   double predicted_s = composed_s(*best, cluster, bytes, parts(*best));
 
@@ -357,7 +357,7 @@ Result<Plan> hierarchical(const Request& request, const Cluster& cluster, const 
   const bool refine = composition->by_segment && !tuning.segments && cluster.servers > 1;
   Tuning finer = looser;
   const std::uint32_t most = cluster.servers <= kFewServers ? kMostSegmentsOfFew : kMostSegments;
-  for (std::uint32_t k = more_segments(best->frame.layout.segments); refine && k <= most; k = more_segments(k)) {
+  for (std::uint32_t k = more_segments(best->header.layout.segments); refine && k <= most; k = more_segments(k)) {
     if (request.bytes / (std::uint64_t{cluster.servers} * k) < servers.min_message) break;
     finer.segments = k;
     Result<Plan> next = between(request, servers, finer);
@@ -368,19 +368,19 @@ Result<Plan> hierarchical(const Request& request, const Cluster& cluster, const 
     best = std::move(next);
   }
   composition->between = std::move(*best);
-  composition->pace = pace_for(predicted_s / composition->between.frame.layout.segments, cluster);
+  composition->pace = pace_for(predicted_s / composition->between.header.layout.segments, cluster);
   if (between == plan_weighted_direct && cluster.fabric == Fabric::kRouted && fabric_decides(cluster)) {
     // The pieces of weighted_direct are owners.
     composition->weights = shard_owners(cluster, owners_of(cluster)->rho);
   }
 
   Plan plan;
-  plan.frame = composition->between.frame;
-  plan.frame.ranks = cluster.ranks();
-  plan.frame.ranks_per_server = cluster.gpus;
-  plan.frame.root = request.root;
-  plan.frame.scratch_slots *= composition->instances;
-  plan.frame.layout = lifted_layout(*composition);
+  plan.header = composition->between.header;
+  plan.header.ranks = cluster.ranks();
+  plan.header.ranks_per_server = cluster.gpus;
+  plan.header.root = request.root;
+  plan.header.scratch_slots *= composition->instances;
+  plan.header.layout = lifted_layout(*composition);
   plan.predicted_s = predicted_s;
   plan.lanes = [composition](std::uint32_t rank) { return Lifting(*composition, rank).lanes(); };
   return plan;

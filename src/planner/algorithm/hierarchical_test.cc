@@ -46,13 +46,13 @@ struct Between {
 };
 Between between_servers(const Plan& plan) {
   Between found;
-  const Layout& layout = plan.frame.layout;
-  for (std::uint32_t rank = 0; rank < plan.frame.ranks; ++rank) {
+  const Layout& layout = plan.header.layout;
+  for (std::uint32_t rank = 0; rank < plan.header.ranks; ++rank) {
     for (const Lane& lane : plan.lanes(rank)) {
       for (LaneCursor cursor(lane); !cursor.done(); cursor.next()) {
         if (!sends(cursor.step().kind)) continue;
         const double share = layout.share(static_cast<std::uint32_t>(cursor.span()));
-        const bool local = cursor.to() / plan.frame.ranks_per_server == rank / plan.frame.ranks_per_server;
+        const bool local = cursor.to() / plan.header.ranks_per_server == rank / plan.header.ranks_per_server;
         if (share == 0 || local) continue;
         ++found.messages;
         found.largest_share = std::max(found.largest_share, share);

@@ -24,24 +24,24 @@ namespace r2ccl {
 namespace {
 
 // What happens to a segment in a body of its cycle. Pattern 0..3 is A..D; `cycle` 0 is the body's own, -1 the one before.
-struct Entry {
+struct StarEntry {
   std::uint32_t pattern = 0;
   std::int32_t cycle = 0;
 };
 struct RingStage {
-  Entry entry;
+  StarEntry entry;
   bool reduces = true;
 };
-struct Body {
+struct StarBody {
   std::array<RingStage, 2> ring;
-  Entry to_slow;
-  Entry from_slow;
+  StarEntry to_slow;
+  StarEntry from_slow;
 };
 constexpr std::uint32_t kA = 0;
 constexpr std::uint32_t kB = 1;
 constexpr std::uint32_t kC = 2;
 constexpr std::uint32_t kD = 3;
-constexpr std::array<Body, 4> kBodies{{
+constexpr std::array<StarBody, 4> kBodies{{
     {{{{{kA, 0}, true}, {{kC, -1}, false}}}, {kD, -1}, {kB, 0}},
     {{{{{kB, 0}, true}, {{kC, 0}, true}}}, {kA, 0}, {kD, 0}},
     {{{{{kB, 0}, false}, {{kD, 0}, true}}}, {kC, 0}, {kA, 0}},
@@ -51,7 +51,7 @@ constexpr bool slow_first(std::uint32_t pattern) {
   return pattern == kB || pattern == kD;
 }  // order 2
 
-struct Shape {
+struct StarShape {
   std::uint32_t healthy = 0;   // N
   std::uint32_t slow = 0;      // rank of S
   std::uint32_t segments = 0;  // k
@@ -94,9 +94,10 @@ struct Shape {
 constexpr std::uint32_t kNoSegment = UINT32_MAX;
 
 // One member's lists: healthy 0 .. N - 1, or S as number N.
-class Member final {
+class StarMember final {
  public:
-  Member(const Shape& shape, std::uint32_t number) : shape_(shape), me_(number), lists_(shape.pieces(), messages()) {}
+  StarMember(const StarShape& shape, std::uint32_t number)
+      : shape_(shape), me_(number), lists_(shape.pieces(), messages()) {}
 
   std::vector<Lane> lanes() {
     for (std::uint32_t body = 0; body < shape_.bodies(); ++body) {
@@ -111,7 +112,7 @@ class Member final {
     const std::size_t sections = std::size_t{1 + shape_.parts} * shape_.bodies() * shape_.healthy;
     return sections + std::size_t{shape_.healthy} * shape_.rings * shape_.ring_steps();
   }
-  std::uint32_t segment(std::uint32_t body, const Entry& entry) const {
+  std::uint32_t segment(std::uint32_t body, const StarEntry& entry) const {
     const std::int64_t segment = (std::int64_t{body / 4} + entry.cycle) * 4 + entry.pattern;
     return segment >= 0 && segment < shape_.segments ? static_cast<std::uint32_t>(segment) : kNoSegment;
   }
@@ -160,18 +161,18 @@ class Member final {
 
   // Sections that S and its two neighbours of this slot exchange: t gives section t; t + 1 gets the raw section t or its own sum.
   void emit_exchange(std::uint32_t body, std::uint32_t slot) {
-    const Body& what = kBodies[body % 4];
+    const StarBody& what = kBodies[body % 4];
     if (slow() || me_ == slot) exchange_out(body, slot, slow() ? what.from_slow : what.to_slow);
     if (slow() || me_ == shape_.up(slot)) exchange_in(body, slot, slow() ? what.to_slow : what.from_slow);
   }
-  void exchange_out(std::uint32_t body, std::uint32_t slot, const Entry& entry) {
+  void exchange_out(std::uint32_t body, std::uint32_t slot, const StarEntry& entry) {
     const std::uint32_t number = segment(body, entry);
     if (number == kNoSegment) return;
     const std::uint32_t section = shape_.section(number, slow() && !slow_first(entry.pattern) ? shape_.up(slot) : slot);
     for (std::uint32_t part = 0; part < shape_.parts_of(number); ++part) lists_.send(rank_after(slot), section + part);
   }
   // S adds what it has not given before; a chain's head adds the raw section it gets.
-  void exchange_in(std::uint32_t body, std::uint32_t slot, const Entry& entry) {
+  void exchange_in(std::uint32_t body, std::uint32_t slot, const StarEntry& entry) {
     const std::uint32_t number = segment(body, entry);
     if (number == kNoSegment) return;
     const bool raw = slow_first(entry.pattern);
@@ -194,7 +195,7 @@ class Member final {
                    hop < p - 1 ? Arrival::kAdded : Arrival::kStored);
   }
 
-  const Shape& shape_;
+  const StarShape& shape_;
   std::uint32_t me_;
   PortLists lists_;
 };
@@ -207,7 +208,7 @@ struct Sizes {
 
 // In a slot of unit length sections are 1 - 1/l and every edge of the cycle has 2/l - 1 left; without filling a slot is as long as
 // two sections, or one at S's rate.
-Sizes sizes_of(const Shape& shape) {
+Sizes sizes_of(const StarShape& shape) {
   const double l = shape.slowdown;
   const double n = shape.healthy;
   if (shape.rings == 0) return {1 / (shape.segments * n), 0};
@@ -218,13 +219,13 @@ Sizes sizes_of(const Shape& shape) {
 }
 
 // Of a slot, at unit rate: a healthy port with its neighbour, or one that S paces.
-double slot_time(const Shape& shape, const Sizes& sizes, std::uint32_t body) {
+double slot_time(const StarShape& shape, const Sizes& sizes, std::uint32_t body) {
   const double fill = (shape.fill_before(body + 1) - shape.fill_before(body)) * sizes.fill;
   const bool half = body == 0 || body == shape.segments;  // of the stages
   return std::max((half ? 1 : 2) * sizes.section + fill, shape.slowdown * (sizes.section + fill));
 }
 
-double total_time(const Shape& shape, const Sizes& sizes, double unit_s, const Cluster& cluster) {
+double total_time(const StarShape& shape, const Sizes& sizes, double unit_s, const Cluster& cluster) {
   double total_s = 0;
   for (std::uint32_t body = 0; body < shape.bodies(); ++body) {
     const double slot_s = slot_time(shape, sizes, body) * unit_s + (2 + shape.steps) * cluster.port_cost_s;
@@ -234,7 +235,7 @@ double total_time(const Shape& shape, const Sizes& sizes, double unit_s, const C
   return total_s;
 }
 
-std::vector<std::uint64_t> bounds_of_shape(const Shape& shape, const Sizes& sizes) {
+std::vector<std::uint64_t> bounds_of_shape(const StarShape& shape, const Sizes& sizes) {
   std::vector<double> weights;
   weights.reserve(shape.pieces());
   // A part lasts as long as S's fill step takes longer than the others'; the first also as long as its section does.
@@ -251,7 +252,7 @@ std::vector<std::uint64_t> bounds_of_shape(const Shape& shape, const Sizes& size
 }
 
 // Two steps of a class per slot, or as many as one ring needs to end in time. Whole rings only.
-void choose_filling(Shape& shape) {
+void choose_filling(StarShape& shape) {
   if (shape.slowdown >= 2 - 1e-9) return;
   shape.steps = std::max(2U, (shape.ring_steps() + shape.bodies() - 1) / shape.bodies());
   shape.rings = shape.steps * shape.bodies() / shape.ring_steps();
@@ -284,20 +285,21 @@ Result<Plan> plan_optcc(const Request& request, const Cluster& cluster, const Tu
   if (segments == 0 || segments % 4 != 0) {
     return fail(Fault::kMisuse, fmt::format("optcc needs a multiple of 4 segments; {} given", segments));
   }
-  Shape shape{.healthy = cluster.servers - 1, .slow = straggler->server, .segments = segments, .slowdown = slowdown};
+  StarShape shape{
+      .healthy = cluster.servers - 1, .slow = straggler->server, .segments = segments, .slowdown = slowdown};
   choose_filling(shape);
   const Sizes sizes = sizes_of(shape);
   const double unit_s = static_cast<double>(request.bytes) / cluster.healthy_server_rate();
   const double slot_s = slot_time(shape, sizes, 1) * unit_s;
   shape.lag = static_cast<std::uint32_t>(std::min(30.0, std::ceil(2 * cluster.alpha_s / std::max(slot_s, 1e-9))));
   Plan plan;
-  plan.frame = frame_for(request, cluster, "optcc");
-  plan.frame.layout.bounds = bounds_of_shape(shape, sizes);
-  plan.frame.slots = slots_for(slot_s / (2 + shape.steps), cluster.alpha_s);
+  plan.header = header_for(request, cluster, "optcc");
+  plan.header.layout.bounds = bounds_of_shape(shape, sizes);
+  plan.header.slots = slots_for(slot_s / (2 + shape.steps), cluster.alpha_s);
   plan.predicted_s = total_time(shape, sizes, unit_s, cluster);
   plan.lanes = [shape](std::uint32_t rank) {
     const std::uint32_t number = rank == shape.slow ? shape.healthy : rank < shape.slow ? rank : rank - 1;
-    return Member(shape, number).lanes();
+    return StarMember(shape, number).lanes();
   };
   return plan;
 }

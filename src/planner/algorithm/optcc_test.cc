@@ -36,14 +36,14 @@ struct Volume {
   std::vector<double> received;
 };
 Volume volume(const Schedule& schedule, std::uint32_t pieces) {
-  Volume v{std::vector<double>(schedule.frame.ranks, 0), std::vector<double>(schedule.frame.ranks, 0)};
-  for (std::uint32_t rank = 0; rank < schedule.frame.ranks; ++rank) {
+  Volume v{std::vector<double>(schedule.header.ranks, 0), std::vector<double>(schedule.header.ranks, 0)};
+  for (std::uint32_t rank = 0; rank < schedule.header.ranks; ++rank) {
     for (const Lane& lane : schedule.lanes[rank]) {
       for (const Step& step : lane.steps) {
         const auto span = static_cast<std::uint32_t>(step.span.base);
         if (span >= pieces) continue;
-        if (sends(step.kind)) v.sent[rank] += schedule.frame.layout.share(span);
-        if (receives(step.kind)) v.received[rank] += schedule.frame.layout.share(span);
+        if (sends(step.kind)) v.sent[rank] += schedule.header.layout.share(span);
+        if (receives(step.kind)) v.received[rank] += schedule.header.layout.share(span);
       }
     }
   }
@@ -100,7 +100,7 @@ TEST(OptCc, AnyServerMayBeTheSlowOne) {
 TEST(OptCc, TheSlowServerMovesItsDataOnceEachWay) {
   for (const double l : {2.0, 8.0 / 3}) {
     const Schedule schedule = planned(plan_optcc, slowed(8, 3, l), 8)->schedule();
-    const Volume v = volume(schedule, schedule.frame.layout.pieces());
+    const Volume v = volume(schedule, schedule.header.layout.pieces());
     EXPECT_NEAR(v.sent[3], 1, 1e-9);
     EXPECT_NEAR(v.received[3], 1, 1e-9);
   }
@@ -113,11 +113,11 @@ TEST(OptCc, FillingUsesWhatTheSlowServerHasLeft) {
     const Schedule schedule = planned(plan_optcc, slowed(p, 3, l), k)->schedule();
     // With filling in steps of two, sections are not cut: the first k (p - 1) pieces.
     double four_stages = 0;
-    for (std::uint32_t piece = 0; piece < k * (p - 1); ++piece) four_stages += schedule.frame.layout.share(piece);
+    for (std::uint32_t piece = 0; piece < k * (p - 1); ++piece) four_stages += schedule.header.layout.share(piece);
     const Volume sections = volume(schedule, k * (p - 1));
     EXPECT_NEAR(sections.sent[3], four_stages, 1e-9);
     EXPECT_NEAR(sections.received[3], four_stages, 1e-9);
-    const Volume all = volume(schedule, schedule.frame.layout.pieces());
+    const Volume all = volume(schedule, schedule.header.layout.pieces());
     EXPECT_NEAR(all.sent[3], four_stages + (1 - four_stages) * 2 * (p - 1) / p, 1e-6);
     // Every port is as busy as the others: the slow one at its pace.
     const double bound = one_port_bound(static_cast<int>(p), l);
@@ -154,7 +154,7 @@ TEST(WeightedRing, VolumesFollowTheShares) {
     std::vector<double> w(p, std::max(0.0, 1 - bound / 2));
     w[5] = 1 - (p - 1) * w[0];
     const Schedule schedule = planned(plan_weighted_ring, slowed(p, 5, l), 16)->schedule();
-    const Volume v = volume(schedule, schedule.frame.layout.pieces());
+    const Volume v = volume(schedule, schedule.header.layout.pieces());
     for (std::uint32_t rank = 0; rank < p; ++rank) {
       EXPECT_NEAR(v.sent[rank], 2 - w[rank] - w[(rank + 1) % p], 1e-6) << rank;
       EXPECT_NEAR(v.received[rank], 2 - w[rank] - w[(rank + p - 1) % p], 1e-6) << rank;
@@ -188,7 +188,7 @@ TEST(OptCc, RefusesWhatItIsNotFor) {
 TEST(OptCc, ChoosesSegmentsBySize) {
   const Cluster cluster = slowed(8, 1, 2);
   const auto pieces = [&](PlanFunction function, std::uint64_t bytes) {
-    return function({.collective = Collective::kAllReduce, .bytes = bytes}, cluster, {})->frame.layout.pieces();
+    return function({.collective = Collective::kAllReduce, .bytes = bytes}, cluster, {})->header.layout.pieces();
   };
   EXPECT_EQ(pieces(plan_optcc, 4 * kGiB), 64U * 7);
   EXPECT_EQ(pieces(plan_optcc, 1 << 20), 4U * 7);

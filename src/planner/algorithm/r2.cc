@@ -214,13 +214,13 @@ Result<Plan> plan_r2(const Request& request, const Cluster& cluster, const Tunin
   const double tail_bytes = r2.tail().share * bytes;
   const std::uint32_t segments = segments_for(r2, bytes, cluster, tuning);
   Plan plan;
-  plan.frame = frame_for(request, cluster, "r2");
-  lay_out(r2.levels, segments, plan.frame);
-  if (cluster.fabric == Fabric::kRails) plan.frame.shares = shares_by_rate(cluster);
+  plan.header = header_for(request, cluster, "r2");
+  lay_out(r2.levels, segments, plan.header);
+  if (cluster.fabric == Fabric::kRails) plan.header.shares = shares_by_rate(cluster);
   // What is on its way between a message's arrival and its receipt from the next server.
   const double flying = 2 * cluster.alpha_s * cluster.server_rate(*degraded) * segments / std::max(tail_bytes, 1.0);
   r2.depth = static_cast<std::uint32_t>(std::min(2 + std::ceil(flying), static_cast<double>(segments)));
-  if (r2.chunks == 0) plan.frame.scratch_slots = r2.depth * r2.tail().size();
+  if (r2.chunks == 0) plan.header.scratch_slots = r2.depth * r2.tail().size();
   plan.predicted_s =
       rings_seconds(r2.levels, bytes, segments, cluster) + stage_two_seconds(r2, tail_bytes, segments, cluster);
   plan.lanes = [r2 = std::move(r2)](std::uint32_t rank) { return lanes_of(r2, rank); };

@@ -191,9 +191,9 @@ Plan plan_levels(Levels levels, const Request& request, const Cluster& cluster, 
   };
   const std::uint32_t segments = choose_ring_segments(ring_message(levels, bytes), cluster, tuning, seconds);
   Plan plan;
-  plan.frame = frame_for(request, cluster, "recursive");
-  lay_out(levels, segments, plan.frame);
-  if (cluster.fabric == Fabric::kRails) plan.frame.shares = shares_by_rate(cluster);
+  plan.header = header_for(request, cluster, "recursive");
+  lay_out(levels, segments, plan.header);
+  if (cluster.fabric == Fabric::kRails) plan.header.shares = shares_by_rate(cluster);
   plan.predicted_s = seconds(segments);
   plan.lanes = [levels = std::move(levels)](std::uint32_t rank) { return lanes_of(levels, rank); };
   return plan;
@@ -205,7 +205,7 @@ Result<Plan> plan_recursive(const Request& request, const Cluster& cluster, cons
   if (Status ok = needs_one_gpu(cluster, "recursive"); !ok) return std::unexpected(ok.error());
   if (one_degraded(cluster)) {
     Result<Plan> r2 = plan_r2(request, cluster, tuning);
-    if (r2) r2->frame.algorithm = "recursive";
+    if (r2) r2->header.algorithm = "recursive";
     return r2;
   }
   if (cluster.servers == 1) return plan_balance(request, cluster, tuning);

@@ -66,7 +66,7 @@ Result<double> predict(double bytes, const Cluster& cluster, const Rounds& round
       far = true;
       traffic.at(u, v) += bytes;
     }
-    const Result<Network> network = network_for(traffic, cluster);
+    const Result<PairNetwork> network = network_for(traffic, cluster);
     if (!network) return std::unexpected(network.error());
     const double local_s = bytes / cluster.intra_rate;
     return std::max(network->time_s, local_s) + (far ? cluster.messages(1) * cluster.port_cost_s : 0) +
@@ -93,14 +93,14 @@ Result<Plan> plan_recursive_doubling(const Request& request, const Cluster& clus
   const Result<double> predicted_s = predict(static_cast<double>(request.bytes), cluster, rounds);
   if (!predicted_s) return std::unexpected(predicted_s.error());
   // Only pairs that exchange matter; they all have the same volume.
-  Result<Network> network = network_for(all_pairs(cluster.servers, 0), cluster);
+  Result<PairNetwork> network = network_for(all_pairs(cluster.servers, 0), cluster);
   if (!network) return std::unexpected(network.error());
 
   Plan plan;
-  plan.frame = frame_for(request, cluster, "recursive_doubling");
-  plan.frame.layout = Layout::equal(1);
-  plan.frame.scratch_slots = rounds.count;
-  plan.frame.shares = std::move(network->shares);
+  plan.header = header_for(request, cluster, "recursive_doubling");
+  plan.header.layout = Layout::equal(1);
+  plan.header.scratch_slots = rounds.count;
+  plan.header.shares = std::move(network->shares);
   plan.predicted_s = *predicted_s;
   plan.lanes = [rounds](std::uint32_t rank) { return lanes_of(rank, rounds); };
   return plan;

@@ -151,9 +151,9 @@ Result<Plan> plan_reduce(const Request& request, const Cluster& cluster, const T
   Result<Plan> relayed = plan_relays(request, cluster, tuning, "reduce", false);
   Result<Plan> tree = plan_one_tree(request, cluster, tuning, "reduce", false);
   if (!relayed || (tree && tree->predicted_s <= relayed->predicted_s)) return tree;
-  const std::uint32_t segments = relayed->frame.layout.segments;
-  const std::uint32_t depth = std::min(segments, relayed->frame.slots + 1);
-  relayed->frame.scratch_slots = kPassingSlots + depth;
+  const std::uint32_t segments = relayed->header.layout.segments;
+  const std::uint32_t depth = std::min(segments, relayed->header.slots + 1);
+  relayed->header.scratch_slots = kPassingSlots + depth;
   relayed->lanes = [relays = Relays(cluster, request.root), cluster, segments, depth](std::uint32_t rank) {
     return lanes_of(rank, relays, cluster, segments, depth);
   };

@@ -62,10 +62,10 @@ Result<Plan> plan_repair_only(const Request& request, const Cluster& cluster, co
   Result<std::vector<std::uint8_t>> nic_of_rail = backups(cluster);
   if (!nic_of_rail) return std::unexpected(nic_of_rail.error());
   Plan plan;
-  plan.frame = frame_for(request, cluster, "repair_only");
+  plan.header = header_for(request, cluster, "repair_only");
   RingSet rings{.orders = std::vector(cluster.nics, in_turn(cluster.servers))};
   set_rings(plan, std::move(rings), {.rate = slowest_rate(cluster, *nic_of_rail)}, request, cluster, tuning);
-  plan.frame.nic_of_rail = std::move(*nic_of_rail);
+  plan.header.nic_of_rail = std::move(*nic_of_rail);
   return plan;
 }
 

@@ -388,10 +388,10 @@ Result<Plan> plan_rotated_direct(const Request& request, const Cluster& cluster,
   const Classes classes{cluster.servers, cluster.gpus};
 
   Plan plan;
-  plan.frame = frame_for(request, cluster, "rotated_direct");
-  plan.frame.layout = layout_of(classes, owners->rho, pipeline.segments);
-  plan.frame.slots = pipeline.slots;
-  plan.frame.shares = std::move(owners->shares);
+  plan.header = header_for(request, cluster, "rotated_direct");
+  plan.header.layout = layout_of(classes, owners->rho, pipeline.segments);
+  plan.header.slots = pipeline.slots;
+  plan.header.shares = std::move(owners->shares);
   plan.predicted_s = pipeline.predicted_s * (cluster.servers < 2 * cluster.gpus ? kFewServers : 1);
   plan.lanes = [classes, pipeline](std::uint32_t rank) { return Rotation(classes, pipeline, rank).lanes(); };
   return plan;

@@ -34,7 +34,7 @@ class Executor final {
  public:
   Executor(const Schedule& schedule, std::vector<std::vector<float>> memory)
       : schedule_(schedule), memory_(std::move(memory)) {
-    scratch_.resize(schedule.frame.ranks, std::vector<float>(schedule.frame.scratch_slots));
+    scratch_.resize(schedule.header.ranks, std::vector<float>(schedule.header.scratch_slots));
     for (const std::vector<Lane>& lanes : schedule.lanes) {
       cursors_.emplace_back();
       for (const Lane& lane : lanes) cursors_.back().emplace_back(lane);
@@ -44,7 +44,7 @@ class Executor final {
   std::vector<std::vector<float>> run() {
     for (bool moved = true; moved;) {
       moved = false;
-      for (std::uint32_t rank = 0; rank < schedule_.frame.ranks; ++rank) {
+      for (std::uint32_t rank = 0; rank < schedule_.header.ranks; ++rank) {
         for (LaneCursor& cursor : cursors_[rank]) {
           while (!cursor.done() && ready(rank, cursor)) {
             step(rank, cursor);
@@ -75,7 +75,7 @@ class Executor final {
     if (buffer == Buffer::kScratch) {
       return scratch_[rank][static_cast<std::size_t>(operand.slot.at(cursor.outer(), cursor.inner()))];
     }
-    return memory_[rank][static_cast<std::size_t>(cursor.segment() * schedule_.frame.layout.pieces() + cursor.span())];
+    return memory_[rank][static_cast<std::size_t>(cursor.segment() * schedule_.header.layout.pieces() + cursor.span())];
   }
 
   void step(std::uint32_t rank, const LaneCursor& cursor) {
@@ -128,7 +128,7 @@ TEST(SmallAllReduceTest, AllRanksEndWithTheSameBits) {
         const Schedule schedule = planned(named.plan, bytes, Cluster::uniform(ranks, 1, 2, 50e9)).schedule();
         std::vector<std::vector<float>> input(ranks);
         for (auto& values : input) {
-          for (std::uint32_t i = 0; i < schedule.frame.layout.pieces() * schedule.frame.layout.segments; ++i) {
+          for (std::uint32_t i = 0; i < schedule.header.layout.pieces() * schedule.header.layout.segments; ++i) {
             values.push_back(number(random));
           }
         }
@@ -147,10 +147,10 @@ TEST(SmallAllReduceTest, AllRanksEndWithTheSameBits) {
 TEST(SmallAllReduceTest, DirectTakesOneHopForTheSmallestAndTwoForMore) {
   const Cluster cluster = Cluster::uniform(8, 1, 8, 50e9);
   const Plan tiny = planned(plan_direct, 1 << 10, cluster);
-  EXPECT_EQ(tiny.frame.layout.pieces(), 1U);
+  EXPECT_EQ(tiny.header.layout.pieces(), 1U);
   EXPECT_LT(tiny.predicted_s, 1.1 * cluster.alpha_s);
   const Plan larger = planned(plan_direct, 16 << 20, cluster);
-  EXPECT_EQ(larger.frame.layout.pieces(), 8U);
+  EXPECT_EQ(larger.header.layout.pieces(), 8U);
   EXPECT_GT(larger.predicted_s, 2 * cluster.alpha_s);
 }
 
@@ -164,7 +164,7 @@ Cluster slow_nics() {
 
 std::string chosen(std::uint64_t bytes, const Cluster& cluster) {
   const Result<Plan> plan = r2ccl::plan("auto", {.collective = Collective::kAllReduce, .bytes = bytes}, cluster, {});
-  return plan ? std::string(plan->frame.algorithm) : plan.error().what;
+  return plan ? std::string(plan->header.algorithm) : plan.error().what;
 }
 
 TEST(SmallAllReduceTest, WhoHandlesOneMessageAtATimeSendsFewer) {
@@ -203,14 +203,14 @@ TEST(SmallAllReduceTest, BetweenTwoServersThereIsNoCrowd) {
 TEST(SmallAllReduceTest, TreeCrossesBetweenServersOncePerEdge) {
   const Schedule schedule = planned(plan_tree, 1 << 10, Cluster::uniform(5, 4, 4, 50e9)).schedule();
   std::uint32_t messages = 0;
-  for (std::uint32_t rank = 0; rank < schedule.frame.ranks; ++rank) {
+  for (std::uint32_t rank = 0; rank < schedule.header.ranks; ++rank) {
     for (const Lane& lane : schedule.lanes[rank]) {
       for (LaneCursor cursor(lane); !cursor.done(); cursor.next()) {
         messages += sends(cursor.step().kind) && cursor.to() / 4 != rank / 4;
       }
     }
   }
-  EXPECT_EQ(messages, 2 * 4U * schedule.frame.layout.segments);
+  EXPECT_EQ(messages, 2 * 4U * schedule.header.layout.segments);
 }
 
 TEST(SmallAllReduceTest, TreeGoesAroundServersThatShareNoRail) {
@@ -220,7 +220,7 @@ TEST(SmallAllReduceTest, TreeGoesAroundServersThatShareNoRail) {
   ASSERT_TRUE(lose_nic(cluster, 1, 1));
   const Schedule schedule = planned(plan_tree, 1 << 20, cluster).schedule();
   EXPECT_TRUE(check(schedule));
-  for (std::uint32_t rank = 0; rank < schedule.frame.ranks; ++rank) {
+  for (std::uint32_t rank = 0; rank < schedule.header.ranks; ++rank) {
     for (const Lane& lane : schedule.lanes[rank]) {
       for (LaneCursor cursor(lane); !cursor.done(); cursor.next()) {
         if (!sends(cursor.step().kind)) continue;

@@ -134,7 +134,7 @@ Result<TreePlan> plan_passes(const Tree& tree, std::uint64_t bytes, bool up, boo
   }
   // Where servers share processors, what the others send and receive costs as much as what the busiest does.
   messages = std::max(messages, ways * (cluster.servers - 1) / cluster.servers);
-  Result<Network> network = network_for(traffic, cluster);
+  Result<PairNetwork> network = network_for(traffic, cluster);
   if (!network) return std::unexpected(network.error());
   const double ideal_s = std::max(network->time_s, near_s);
   // A segment passes every node before the last one has it; a node serves its children one after another.
@@ -171,10 +171,10 @@ Result<Plan> plan_tree(const Request& request, const Cluster& cluster, const Tun
   const std::uint32_t segments = passes->pipeline.segments;
 
   Plan plan;
-  plan.frame = frame_for(request, cluster, "tree");
-  plan.frame.layout = Layout::equal(1, segments);
-  plan.frame.slots = passes->pipeline.slots;
-  plan.frame.shares = std::move(passes->shares);
+  plan.header = header_for(request, cluster, "tree");
+  plan.header.layout = Layout::equal(1, segments);
+  plan.header.slots = passes->pipeline.slots;
+  plan.header.shares = std::move(passes->shares);
   plan.predicted_s = passes->pipeline.predicted_s;
   plan.lanes = [tree = std::move(tree), segments](std::uint32_t rank) {
     Lane up = up_lane(tree, rank, segments, Buffer::kOutput, kUpChannel);

@@ -29,7 +29,7 @@ constexpr std::uint32_t kInLane = 1;
 constexpr std::uint32_t kDegree = 4;   // of trees on a routed fabric
 constexpr std::uint32_t kTrees = 128;  // of them, at most
 
-struct Tree {
+struct RailTree {
   TreeShape shape;
   std::vector<std::uint32_t> height;  // [server]: edges to the farthest leaf below
   std::vector<std::uint32_t> depth;   // [server]: edges to the root
@@ -37,9 +37,9 @@ struct Tree {
   std::uint32_t levels() const { return height[shape.root]; }
 };
 
-Tree measured(TreeShape shape) {
+RailTree measured(TreeShape shape) {
   const std::size_t q = shape.parent.size();
-  Tree tree{
+  RailTree tree{
       .shape = std::move(shape), .height = std::vector<std::uint32_t>(q, 0), .depth = std::vector<std::uint32_t>(q, 0)};
   for (std::uint32_t server = 0; server < q; ++server) {
     std::uint32_t edges = 0;
@@ -52,7 +52,7 @@ Tree measured(TreeShape shape) {
   return tree;
 }
 
-// When things happen: ticks, `round` of them in a round. Tree t begins at tick t % round of the round of its segment, so that trees
+// When things happen: ticks, `round` of them in a round. RailTree t begins at tick t % round of the round of its segment, so that trees
 // which are many follow each other; a round of one tick has all trees at once.
 struct Pace {
   std::uint32_t segments = 1;
@@ -64,11 +64,11 @@ struct Pace {
 
 struct Forest {
   std::uint32_t servers = 0;
-  std::vector<Tree> trees;
+  std::vector<RailTree> trees;
   Pace pace;
 
-  std::uint32_t up_tick(const Tree& tree, std::uint32_t child) const { return tree.height[child] * pace.hop; }
-  std::uint32_t down_tick(const Tree& tree, std::uint32_t child) const {
+  std::uint32_t up_tick(const RailTree& tree, std::uint32_t child) const { return tree.height[child] * pace.hop; }
+  std::uint32_t down_tick(const RailTree& tree, std::uint32_t child) const {
     return (tree.levels() - 1) * pace.hop + pace.turn + (tree.depth[child] - 1) * pace.hop;
   }
   std::uint32_t rounds() const {
@@ -82,7 +82,7 @@ struct Forest {
 };
 
 // A message of a rank in one round: to or from `peer`, for the edge between `child` and its parent.
-struct Event {
+struct TreeEvent {
   std::uint32_t delay = 0;  // rounds after the segment's own
   std::uint32_t tick = 0;   // in the round
   std::uint32_t turn = 0;   // peers in rotation, so that at any time everybody sends to somebody else
@@ -94,8 +94,8 @@ struct Event {
 };
 
 struct Events {
-  std::vector<Event> out;
-  std::vector<Event> into;
+  std::vector<TreeEvent> out;
+  std::vector<TreeEvent> into;
 };
 
 Events events_of(const Forest& forest, std::uint32_t me) {
@@ -108,7 +108,7 @@ Events events_of(const Forest& forest, std::uint32_t me) {
         .push_back({at / forest.pace.round, at % forest.pace.round, turn, down, t, peer});
   };
   for (std::uint32_t t = 0; t < forest.trees.size(); ++t) {
-    const Tree& tree = forest.trees[t];
+    const RailTree& tree = forest.trees[t];
     for (std::uint32_t child = 0; child < q; ++child) {
       if (child == tree.shape.root) continue;
       const std::uint32_t parent = tree.shape.parent[child];
@@ -118,8 +118,8 @@ Events events_of(const Forest& forest, std::uint32_t me) {
       add(t, forest.down_tick(tree, child), parent == me, true, peer);
     }
   }
-  std::ranges::sort(events.out, {}, &Event::order);
-  std::ranges::sort(events.into, {}, &Event::order);
+  std::ranges::sort(events.out, {}, &TreeEvent::order);
+  std::ranges::sort(events.into, {}, &TreeEvent::order);
   return events;
 }
 
@@ -130,25 +130,25 @@ class RankLanes final {
   std::vector<Lane> make() {
     Lane out{.name = "out", .outer = forest_.rounds(), .steps = {}};
     Lane into{.name = "in", .outer = forest_.rounds(), .steps = {}};
-    for (const Event& event : events_.into) into.steps.push_back(timed(event, receive(event)));
-    for (const Event& event : events_.out) out.steps.push_back(timed(event, give(event)));
+    for (const TreeEvent& event : events_.into) into.steps.push_back(timed(event, receive(event)));
+    for (const TreeEvent& event : events_.out) out.steps.push_back(timed(event, give(event)));
     return {std::move(out), std::move(into)};
   }
 
  private:
-  Step timed(const Event& event, Step step) const {
+  Step timed(const TreeEvent& event, Step step) const {
     step.segment = outer_plus(-static_cast<std::int32_t>(event.delay));
     return during(event.delay, event.delay + forest_.pace.segments, std::move(step));
   }
   // Whether `a` comes before `b` for the same segment.
-  static bool before(const Event& a, const Event& b) {
+  static bool before(const TreeEvent& a, const TreeEvent& b) {
     return a.delay != b.delay ? a.delay < b.delay : a.order() < b.order();
   }
 
-  Step receive(const Event& event) const {
+  Step receive(const TreeEvent& event) const {
     const Where where{fixed(event.tree), {}};
     if (event.down) return recv(fixed(event.peer), where, Buffer::kOutput, kDownChannel);
-    const bool first = std::ranges::none_of(events_.into, [&](const Event& other) {
+    const bool first = std::ranges::none_of(events_.into, [&](const TreeEvent& other) {
       return other.tree == event.tree && !other.down && before(other, event);
     });
     const Buffer so_far = first ? Buffer::kInput : Buffer::kOutput;
@@ -156,12 +156,12 @@ class RankLanes final {
   }
 
   // Sends what the last receive before it made: the sum of the children, the result from above; or the input of a leaf.
-  Step give(const Event& event) const {
-    const Tree& tree = forest_.trees[event.tree];
+  Step give(const TreeEvent& event) const {
+    const RailTree& tree = forest_.trees[event.tree];
     const bool from_root = event.down && tree.shape.root == me_;
     const bool wants_down = event.down && !from_root;
-    const Event* made_by = nullptr;
-    for (const Event& other : events_.into) {
+    const TreeEvent* made_by = nullptr;
+    for (const TreeEvent& other : events_.into) {
       if (other.tree != event.tree || other.down != wants_down) continue;
       if (made_by == nullptr || before(*made_by, other)) made_by = &other;
     }
@@ -189,7 +189,7 @@ double unevenness(const Forest& forest, const Cluster& cluster) {
   for (std::uint32_t server = 0; server < forest.servers; ++server) {
     double children = 0;
     double rooted = 0;
-    for (const Tree& tree : forest.trees) {
+    for (const RailTree& tree : forest.trees) {
       if (tree.shape.root == server) rooted += tree.shape.weight;
       for (std::uint32_t other = 0; other < forest.servers; ++other) {
         if (other != tree.shape.root && tree.shape.parent[other] == server) children += tree.shape.weight;
@@ -204,14 +204,14 @@ double unevenness(const Forest& forest, const Cluster& cluster) {
 
 std::uint32_t most_levels(const Forest& forest) {
   std::uint32_t levels = 1;
-  for (const Tree& tree : forest.trees) levels = std::max(levels, tree.levels());
+  for (const RailTree& tree : forest.trees) levels = std::max(levels, tree.levels());
   return levels;
 }
 
 // Of the busiest server for one segment.
 double most_messages(const Forest& forest) {
   std::vector<double> messages(forest.servers, 0);
-  for (const Tree& tree : forest.trees) {
+  for (const RailTree& tree : forest.trees) {
     for (std::uint32_t server = 0; server < forest.servers; ++server) {
       if (server == tree.shape.root) continue;
       ++messages[server];
@@ -224,7 +224,7 @@ double most_messages(const Forest& forest) {
 // Trees that share an edge, towards the same end: messages of one connection in a round.
 std::uint32_t most_shared(const Forest& forest) {
   std::vector<std::uint32_t> trees(std::size_t{forest.servers} * forest.servers, 0);
-  for (const Tree& tree : forest.trees) {
+  for (const RailTree& tree : forest.trees) {
     for (std::uint32_t child = 0; child < forest.servers; ++child) {
       if (child != tree.shape.root) ++trees[child * forest.servers + tree.shape.parent[child]];
     }
@@ -305,13 +305,13 @@ Result<Plan> plan_trees(const Request& request, const Cluster& cluster, const Tu
 
   Plan plan;
   plan.predicted_s = set_pace(*packed, request, cluster, tuning);
-  plan.frame = frame_for(request, cluster, "trees");
+  plan.header = header_for(request, cluster, "trees");
   std::vector<double> weights;
-  for (const Tree& tree : packed->forest.trees) weights.push_back(tree.shape.weight);
-  plan.frame.layout.bounds = piece_bounds(weights);
-  plan.frame.layout.segments = packed->forest.pace.segments;
-  plan.frame.slots = packed->forest.pace.slots;
-  plan.frame.shares = std::move(packed->shares);
+  for (const RailTree& tree : packed->forest.trees) weights.push_back(tree.shape.weight);
+  plan.header.layout.bounds = piece_bounds(weights);
+  plan.header.layout.segments = packed->forest.pace.segments;
+  plan.header.slots = packed->forest.pace.slots;
+  plan.header.shares = std::move(packed->shares);
   const auto forest = std::make_shared<const Forest>(std::move(packed->forest));
   plan.lanes = [forest](std::uint32_t rank) { return RankLanes(*forest, rank).make(); };
   return plan;

@@ -77,7 +77,7 @@ TEST(Trees, HealthyRailsGiveStarsAndFewSteps) {
   const Schedule schedule = plan->schedule();
   for (const std::vector<Lane>& lanes : schedule.lanes) {
     ASSERT_EQ(lanes.size(), 2U);
-    for (const Lane& lane : lanes) EXPECT_LE(lane.steps.size(), 2U * schedule.frame.layout.pieces() * 5);
+    for (const Lane& lane : lanes) EXPECT_LE(lane.steps.size(), 2U * schedule.header.layout.pieces() * 5);
   }
 }
 

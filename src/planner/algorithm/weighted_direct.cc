@@ -42,11 +42,11 @@ Result<Plan> plan_weighted_direct(const Request& request, const Cluster& cluster
   const Pipeline pipeline = choose_pipeline(exchange, with_slow_nics(cluster, exchange.message_bytes), tuning);
 
   Plan plan;
-  plan.frame = frame_for(request, cluster, "weighted_direct");
-  plan.frame.layout.bounds = piece_bounds(owners->rho);
-  plan.frame.layout.segments = pipeline.segments;
-  plan.frame.slots = pipeline.slots;
-  plan.frame.shares = std::move(owners->shares);
+  plan.header = header_for(request, cluster, "weighted_direct");
+  plan.header.layout.bounds = piece_bounds(owners->rho);
+  plan.header.layout.segments = pipeline.segments;
+  plan.header.slots = pipeline.slots;
+  plan.header.shares = std::move(owners->shares);
   plan.predicted_s = pipeline.predicted_s;
   const std::uint32_t k = pipeline.segments;
   const std::uint32_t lag = pipeline.lag;

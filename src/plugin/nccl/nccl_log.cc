@@ -1,6 +1,6 @@
 #include "plugin/nccl/nccl_log.h"
 
-namespace r2ccl {
+namespace r2ccl::plugin {
 
 void NcclLog::write(LogLevel level, std::string_view line) {
   const nccl::Logger logger = logger_;
@@ -12,4 +12,4 @@ void NcclLog::write(LogLevel level, std::string_view line) {
          static_cast<int>(line.size()), line.data());
 }
 
-}  // namespace r2ccl
+}  // namespace r2ccl::plugin

@@ -10,7 +10,7 @@
 #include "env/env.h"
 #include "plugin/nccl/nccl_net.h"
 
-namespace r2ccl {
+namespace r2ccl::plugin {
 
 class NcclLog final : public Log {
  public:
@@ -27,4 +27,4 @@ class NcclLog final : public Log {
   std::atomic<nccl::Logger> logger_ = nullptr;
 };
 
-}  // namespace r2ccl
+}  // namespace r2ccl::plugin

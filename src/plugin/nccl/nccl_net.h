@@ -13,7 +13,7 @@
 #include <cstddef>
 #include <cstdint>
 
-namespace r2ccl::nccl {
+namespace r2ccl::plugin::nccl {
 
 enum NetResult : int {
   kSuccess = 0,
@@ -263,4 +263,4 @@ static_assert(sizeof(NetV11) == 22 * 8 && sizeof(NetV12) == 22 * 8);
 static_assert(offsetof(NetV8, test) == 13 * 8 && offsetof(NetV10, isend) == 10 * 8 &&
               offsetof(NetV11, finalize) == 20 * 8);
 
-}  // namespace r2ccl::nccl
+}  // namespace r2ccl::plugin::nccl

@@ -19,7 +19,7 @@ namespace {
 
 // What listen() makes: the connection it will become.
 struct Listener {
-  Connection* connection;  // null: accepted
+  NetComm* connection;  // null: accepted
 };
 
 struct Plugin {
@@ -34,7 +34,7 @@ struct Plugin {
   std::vector<NetDevice> devices;
   std::unique_ptr<Endpoint> sends, receives;
   std::mutex mutex;  // guards what follows
-  std::map<Secret, Connection*> connecting;
+  std::map<Secret, NetComm*> connecting;
 };
 
 // The one of this process. Guarded by its mutex, but for calls on connections, which exist only while it does.
@@ -127,15 +127,15 @@ std::span<std::byte, nccl::kHandleBytes> bytes_of(void* handle) {
 }
 
 // What connect and accept say about a connection that is being made.
-nccl::NetResult settled(Connection& connection, void** out) {
+nccl::NetResult settled(NetComm& connection, void** out) {
   *out = nullptr;
   connection.endpoint().poll();
   switch (connection.state()) {
-    case Connection::State::kMeeting:
+    case NetComm::State::kMeeting:
       return nccl::kSuccess;
-    case Connection::State::kFailed:
+    case NetComm::State::kFailed:
       return connection.failure();
-    case Connection::State::kOpen:
+    case NetComm::State::kOpen:
       *out = &connection;
       return nccl::kSuccess;
   }
@@ -143,7 +143,7 @@ nccl::NetResult settled(Connection& connection, void** out) {
 }
 
 // A profiler that fails is the profiler's affair.
-void begin_event(Request::Part& part, bool sends, void* parent) {
+void begin_event(NetRequest::Part& part, bool sends, void* parent) {
   part.event = nullptr;
   const nccl::Profiler profiler = home().plugin->profiler.load(std::memory_order_relaxed);
   if (profiler == nullptr || parent == nullptr) return;
@@ -151,7 +151,7 @@ void begin_event(Request::Part& part, bool sends, void* parent) {
   profiler(&part.event, nccl::kEventStart, parent, nccl::kSocketEventKind, &event);
 }
 
-void end_events(Request& request) {
+void end_events(NetRequest& request) {
   for (int part = 0; part < request.count; ++part) {
     void*& event = request.parts[part].event;
     if (event == nullptr) continue;
@@ -230,9 +230,9 @@ nccl::NetResult connect(int, void* handle, void** sender) {
     if (!id) return refuse(id.error());
     Plugin& plugin = *home().plugin;
     const std::lock_guard lock(plugin.mutex);
-    Connection*& connection = plugin.connecting[id->secret];
+    NetComm*& connection = plugin.connecting[id->secret];
     if (connection == nullptr) connection = plugin.sends->connect(*id);
-    Connection& made = *connection;
+    NetComm& made = *connection;
     const nccl::NetResult result = settled(made, sender);
     if (*sender != nullptr || result != nccl::kSuccess) plugin.connecting.erase(id->secret);
     if (result != nccl::kSuccess) made.endpoint().close(made);
@@ -256,7 +256,7 @@ nccl::NetResult accept(void* listener, void** receiver) {
 nccl::NetResult close_connection(void* connection) {
   return guarded([&] {
     if (connection == nullptr) return nccl::kSuccess;
-    Connection& over = *static_cast<Connection*>(connection);
+    NetComm& over = *static_cast<NetComm*>(connection);
     over.endpoint().close(over);
     return nccl::kSuccess;
   });
@@ -282,10 +282,10 @@ nccl::NetResult register_memory(void* data, std::size_t, int type, void** memory
 
 nccl::NetResult send(void* sender, void* data, std::size_t size, int tag, void* parent, void** request) {
   return guarded([&] {
-    Connection& connection = *static_cast<Connection*>(sender);
+    NetComm& connection = *static_cast<NetComm*>(sender);
     *request = nullptr;
-    if (connection.state() == Connection::State::kFailed) return connection.failure();
-    Request* const made = connection.take();
+    if (connection.state() == NetComm::State::kFailed) return connection.failure();
+    NetRequest* const made = connection.take();
     if (made == nullptr) return nccl::kSuccess;
     made->count = 1;
     made->parts[0].memory.name(data, size);
@@ -300,11 +300,11 @@ nccl::NetResult send(void* sender, void* data, std::size_t size, int tag, void* 
 nccl::NetResult receive(void* receiver, int count, void* const* data, const std::size_t* sizes, const int* tags,
                         void* const* parents, void** request) {
   return guarded([&] {
-    Connection& connection = *static_cast<Connection*>(receiver);
+    NetComm& connection = *static_cast<NetComm*>(receiver);
     *request = nullptr;
     if (count < 1 || count > kGroupedMax) return nccl::kInvalidArgument;
-    if (connection.state() == Connection::State::kFailed) return connection.failure();
-    Request* const made = connection.take();
+    if (connection.state() == NetComm::State::kFailed) return connection.failure();
+    NetRequest* const made = connection.take();
     if (made == nullptr) return nccl::kSuccess;
     made->count = count;
     for (int part = 0; part < count; ++part) {
@@ -320,7 +320,7 @@ nccl::NetResult receive(void* receiver, int count, void* const* data, const std:
 
 nccl::NetResult test(void* request, int* done, int* sizes) {
   return guarded([&] {
-    Request& asked = *static_cast<Request*>(request);
+    NetRequest& asked = *static_cast<NetRequest*>(request);
     *done = 0;
     if (asked.open.load(std::memory_order_acquire) != 0) {
       asked.connection->endpoint().poll();

@@ -5,7 +5,7 @@
 #include "plugin/nccl/plugin.h"
 #include "plugin/net_comm.h"
 
-namespace r2ccl {
+namespace r2ccl::plugin {
 namespace {
 
 using nccl::NetResult;
@@ -154,79 +154,79 @@ constexpr Net with_context() {
 }
 
 }  // namespace
-}  // namespace r2ccl
+}  // namespace r2ccl::plugin
 
 extern "C" {
 // NOLINTBEGIN(readability-identifier-naming): the names are NCCL's.
 
 // NCCL fuses no devices where the function for it is null: the plugin has fused them all already.
-extern const r2ccl::nccl::NetV8 ncclNetPlugin_v8;
-extern const r2ccl::nccl::NetV9 ncclNetPlugin_v9;
-extern const r2ccl::nccl::NetV10 ncclNetPlugin_v10;
-extern const r2ccl::nccl::NetV11 ncclNetPlugin_v11;
-extern const r2ccl::nccl::NetV12 ncclNetPlugin_v12;
+extern const r2ccl::plugin::nccl::NetV8 ncclNetPlugin_v8;
+extern const r2ccl::plugin::nccl::NetV9 ncclNetPlugin_v9;
+extern const r2ccl::plugin::nccl::NetV10 ncclNetPlugin_v10;
+extern const r2ccl::plugin::nccl::NetV11 ncclNetPlugin_v11;
+extern const r2ccl::plugin::nccl::NetV12 ncclNetPlugin_v12;
 
-const r2ccl::nccl::NetV8 ncclNetPlugin_v8 = {r2ccl::kName,
-                                             r2ccl::init_v8,
-                                             r2ccl::plugin::devices,
-                                             r2ccl::get_properties,
-                                             r2ccl::listen_v8,
-                                             r2ccl::connect_v8,
-                                             r2ccl::accept_all,
-                                             r2ccl::reg_mr,
-                                             r2ccl::reg_mr_dma_buf,
-                                             r2ccl::dereg_mr,
-                                             r2ccl::isend_v8,
-                                             r2ccl::irecv_v8,
-                                             r2ccl::iflush,
-                                             r2ccl::plugin::test,
-                                             r2ccl::plugin::close_connection,
-                                             r2ccl::plugin::close_connection,
-                                             r2ccl::plugin::close_listener,
-                                             r2ccl::get_device_mr,
-                                             r2ccl::irecv_consumed};
-const r2ccl::nccl::NetV9 ncclNetPlugin_v9 = {r2ccl::kName,
-                                             r2ccl::init_v8,
-                                             r2ccl::plugin::devices,
-                                             r2ccl::get_properties,
-                                             r2ccl::listen_v8,
-                                             r2ccl::connect_v8,
-                                             r2ccl::accept_all,
-                                             r2ccl::reg_mr,
-                                             r2ccl::reg_mr_dma_buf,
-                                             r2ccl::dereg_mr,
-                                             r2ccl::isend_v9,
-                                             r2ccl::irecv_v9,
-                                             r2ccl::iflush,
-                                             r2ccl::plugin::test,
-                                             r2ccl::plugin::close_connection,
-                                             r2ccl::plugin::close_connection,
-                                             r2ccl::plugin::close_listener,
-                                             r2ccl::get_device_mr,
-                                             r2ccl::irecv_consumed,
-                                             nullptr};
-const r2ccl::nccl::NetV10 ncclNetPlugin_v10 = {r2ccl::kName,
-                                               r2ccl::init_v10,
-                                               r2ccl::plugin::devices,
-                                               r2ccl::get_properties,
-                                               r2ccl::listen_v8,
-                                               r2ccl::connect_v10,
-                                               r2ccl::accept_all,
-                                               r2ccl::reg_mr,
-                                               r2ccl::reg_mr_dma_buf,
-                                               r2ccl::dereg_mr,
-                                               r2ccl::isend_v10,
-                                               r2ccl::irecv_v10,
-                                               r2ccl::iflush,
-                                               r2ccl::plugin::test,
-                                               r2ccl::plugin::close_connection,
-                                               r2ccl::plugin::close_connection,
-                                               r2ccl::plugin::close_listener,
-                                               r2ccl::get_device_mr,
-                                               r2ccl::irecv_consumed,
-                                               nullptr};
-const r2ccl::nccl::NetV11 ncclNetPlugin_v11 = r2ccl::with_context<r2ccl::nccl::NetV11>();
-const r2ccl::nccl::NetV12 ncclNetPlugin_v12 = r2ccl::with_context<r2ccl::nccl::NetV12>();
+const r2ccl::plugin::nccl::NetV8 ncclNetPlugin_v8 = {r2ccl::plugin::kName,
+                                                     r2ccl::plugin::init_v8,
+                                                     r2ccl::plugin::devices,
+                                                     r2ccl::plugin::get_properties,
+                                                     r2ccl::plugin::listen_v8,
+                                                     r2ccl::plugin::connect_v8,
+                                                     r2ccl::plugin::accept_all,
+                                                     r2ccl::plugin::reg_mr,
+                                                     r2ccl::plugin::reg_mr_dma_buf,
+                                                     r2ccl::plugin::dereg_mr,
+                                                     r2ccl::plugin::isend_v8,
+                                                     r2ccl::plugin::irecv_v8,
+                                                     r2ccl::plugin::iflush,
+                                                     r2ccl::plugin::test,
+                                                     r2ccl::plugin::close_connection,
+                                                     r2ccl::plugin::close_connection,
+                                                     r2ccl::plugin::close_listener,
+                                                     r2ccl::plugin::get_device_mr,
+                                                     r2ccl::plugin::irecv_consumed};
+const r2ccl::plugin::nccl::NetV9 ncclNetPlugin_v9 = {r2ccl::plugin::kName,
+                                                     r2ccl::plugin::init_v8,
+                                                     r2ccl::plugin::devices,
+                                                     r2ccl::plugin::get_properties,
+                                                     r2ccl::plugin::listen_v8,
+                                                     r2ccl::plugin::connect_v8,
+                                                     r2ccl::plugin::accept_all,
+                                                     r2ccl::plugin::reg_mr,
+                                                     r2ccl::plugin::reg_mr_dma_buf,
+                                                     r2ccl::plugin::dereg_mr,
+                                                     r2ccl::plugin::isend_v9,
+                                                     r2ccl::plugin::irecv_v9,
+                                                     r2ccl::plugin::iflush,
+                                                     r2ccl::plugin::test,
+                                                     r2ccl::plugin::close_connection,
+                                                     r2ccl::plugin::close_connection,
+                                                     r2ccl::plugin::close_listener,
+                                                     r2ccl::plugin::get_device_mr,
+                                                     r2ccl::plugin::irecv_consumed,
+                                                     nullptr};
+const r2ccl::plugin::nccl::NetV10 ncclNetPlugin_v10 = {r2ccl::plugin::kName,
+                                                       r2ccl::plugin::init_v10,
+                                                       r2ccl::plugin::devices,
+                                                       r2ccl::plugin::get_properties,
+                                                       r2ccl::plugin::listen_v8,
+                                                       r2ccl::plugin::connect_v10,
+                                                       r2ccl::plugin::accept_all,
+                                                       r2ccl::plugin::reg_mr,
+                                                       r2ccl::plugin::reg_mr_dma_buf,
+                                                       r2ccl::plugin::dereg_mr,
+                                                       r2ccl::plugin::isend_v10,
+                                                       r2ccl::plugin::irecv_v10,
+                                                       r2ccl::plugin::iflush,
+                                                       r2ccl::plugin::test,
+                                                       r2ccl::plugin::close_connection,
+                                                       r2ccl::plugin::close_connection,
+                                                       r2ccl::plugin::close_listener,
+                                                       r2ccl::plugin::get_device_mr,
+                                                       r2ccl::plugin::irecv_consumed,
+                                                       nullptr};
+const r2ccl::plugin::nccl::NetV11 ncclNetPlugin_v11 = r2ccl::plugin::with_context<r2ccl::plugin::nccl::NetV11>();
+const r2ccl::plugin::nccl::NetV12 ncclNetPlugin_v12 = r2ccl::plugin::with_context<r2ccl::plugin::nccl::NetV12>();
 
 // NOLINTEND(readability-identifier-naming)
 }

@@ -15,10 +15,10 @@ namespace {
 Result<std::uint64_t> check_as_it_is(const Schedule& schedule) {
   const Result<Geometry> geometry = shape_of(schedule);
   if (!geometry) return std::unexpected(geometry.error());
-  ContributionSets sets(schedule.frame.ranks);
+  ContributionSets sets(schedule.header.ranks);
   Result<std::uint64_t> messages = CheckRun(schedule, *geometry, sets, false).run();
   // all_to_all moves data between blocks and has no in-place form.
-  if (!messages || schedule.frame.collective == Collective::kAllToAll) return messages;
+  if (!messages || schedule.header.collective == Collective::kAllToAll) return messages;
   return CheckRun(schedule, *geometry, sets, true).run();
 }
 

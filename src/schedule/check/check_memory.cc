@@ -31,7 +31,7 @@ bool CheckRun::in_window(Window window, std::uint32_t rank, std::uint32_t piece)
     case Window::kAll:
       return true;
     case Window::kRoot:
-      return rank == frame_.root;
+      return rank == header_.root;
     case Window::kOwnBlock:
       return geometry_.owner[piece] == rank;
   }
@@ -42,8 +42,8 @@ bool CheckRun::locate(LaneState& lane, Buffer buffer, const Index& slot, bool wr
   place = {.first = geometry_.cell(lane.now.span.first, lane.now.segment), .count = lane.now.span.count};
   if (buffer == Buffer::kScratch) {
     const std::int64_t number = slot.at(lane.cursor.outer(), lane.cursor.inner());
-    if (number < 0 || number >= frame_.scratch_slots) {
-      return refuse(lane, fmt::format("scratch slot {} is not one of {}", number, frame_.scratch_slots));
+    if (number < 0 || number >= header_.scratch_slots) {
+      return refuse(lane, fmt::format("scratch slot {} is not one of {}", number, header_.scratch_slots));
     }
     if (place.count > geometry_.scratch_width) return refuse(lane, "the range is larger than a scratch slot");
     place.cells = cells_.data() + lane.rank * cells_per_rank_ + geometry_.cells() +
@@ -67,7 +67,7 @@ bool CheckRun::locate(LaneState& lane, Buffer buffer, const Index& slot, bool wr
 // In all_to_all data moves between blocks, but never to another place of a block: only so are lengths equal for every size.
 bool CheckRun::belongs(Value value, std::uint32_t cell) const {
   if (value.origin == cell) return true;
-  if (frame_.collective != Collective::kAllToAll) return false;
+  if (header_.collective != Collective::kAllToAll) return false;
   const std::uint32_t pieces = geometry_.pieces;
   return value.origin / pieces == cell / pieces &&
          geometry_.place[value.origin % pieces] == geometry_.place[cell % pieces];

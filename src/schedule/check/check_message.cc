@@ -28,8 +28,8 @@ bool CheckRun::resolve_peer(LaneState& lane, bool incoming, std::uint32_t& conne
     return true;
   }
   const std::int64_t peer = incoming ? lane.cursor.from() : lane.cursor.to();
-  if (peer < 0 || peer >= frame_.ranks)
-    return refuse(lane, fmt::format("rank {} is not one of {}", peer, frame_.ranks));
+  if (peer < 0 || peer >= header_.ranks)
+    return refuse(lane, fmt::format("rank {} is not one of {}", peer, header_.ranks));
   const auto rank = static_cast<std::uint32_t>(peer);
   if (rank == lane.rank) return refuse(lane, "a rank has no connection to itself");
   const Step& step = lane.cursor.step();
@@ -92,7 +92,7 @@ CheckRun::Outcome CheckRun::await_connections(LaneState& lane) {
   if (lane.now.out != kNone) {
     Connection& c = connections_[lane.now.out];
     if (!ordered(lane, c.send_lane, c.send_event, "sends")) return Outcome::kRefused;
-    if (c.count >= frame_.slots) {
+    if (c.count >= header_.slots) {
       if (c.blocked_sender != kNone && c.blocked_sender != id) {
         const LaneState& other = lanes_[c.blocked_sender];
         ordered(lane, c.blocked_sender, other.events(), "sends");
@@ -109,7 +109,7 @@ CheckRun::Outcome CheckRun::await_connections(LaneState& lane) {
 bool CheckRun::take_message(LaneState& lane) {
   const Message& m = messages_[connections_[lane.now.in].head];
   const Span here = lane.now.span;
-  const bool alike = frame_.collective == Collective::kAllToAll ? m.span.count == here.count : m.span == here;
+  const bool alike = header_.collective == Collective::kAllToAll ? m.span.count == here.count : m.span == here;
   if (!alike || m.segment != lane.now.segment) {
     const std::uint32_t there = geometry_.cell(m.span.first, m.segment);
     return refuse(lane,

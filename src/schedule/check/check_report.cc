@@ -31,8 +31,8 @@ std::string CheckRun::blocked_text(const LaneState& lane) const {
     case Blocked::kMessage:
       return fmt::format("waits forever for a message from rank {} on channel {}", lane.cursor.from(), step.channel_in);
     case Blocked::kSlot:
-      return fmt::format("waits forever for a free slot ({} of {} in use) to rank {} on channel {}", frame_.slots,
-                         frame_.slots, lane.cursor.to(), step.channel_out);
+      return fmt::format("waits forever for a free slot ({} of {} in use) to rank {} on channel {}", header_.slots,
+                         header_.slots, lane.cursor.to(), step.channel_out);
     case Blocked::kPassing: {
       const Wait& w = step.waits[lane.now.waits_done];
       const LaneState& target = lanes_[lane.blocked_lane];

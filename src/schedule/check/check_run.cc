@@ -21,11 +21,11 @@ constexpr bool writes_destination(StepKind k) {
 
 CheckRun::CheckRun(const Schedule& schedule, const Geometry& geometry, ContributionSets& sets, bool in_place)
     : schedule_(schedule),
-      frame_(schedule.frame),
+      header_(schedule.header),
       geometry_(geometry),
       sets_(sets),
       in_place_(in_place),
-      windows_(windows_of(schedule.frame.collective)),
+      windows_(windows_of(schedule.header.collective)),
       connection_keys_(1024, 0),
       connection_values_(1024, 0),
       free_values_(geometry.pieces + 1),
@@ -35,7 +35,7 @@ CheckRun::CheckRun(const Schedule& schedule, const Geometry& geometry, Contribut
   std::size_t count = 0;
   for (const std::vector<Lane>& lanes : schedule.lanes) count += lanes.size();
   lanes_.reserve(count);
-  for (std::uint32_t rank = 0; rank < frame_.ranks; ++rank) {
+  for (std::uint32_t rank = 0; rank < header_.ranks; ++rank) {
     const std::vector<Lane>& lanes = schedule.lanes[rank];
     first_lane_.push_back(static_cast<std::uint32_t>(lanes_.size()));
     for (std::uint32_t i = 0; i < lanes.size(); ++i) {
@@ -60,11 +60,11 @@ CheckRun::CheckRun(const Schedule& schedule, const Geometry& geometry, Contribut
           state.is_waited_for || std::ranges::any_of(lanes[i].steps, [](const Step& s) { return sends(s.kind); });
     }
   }
-  cells_per_rank_ = geometry.cells() + std::size_t{frame_.scratch_slots} * geometry.scratch_width;
-  cells_.resize(cells_per_rank_ * frame_.ranks);
-  own_sends_.resize(std::size_t{geometry.cells()} * frame_.ranks);
+  cells_per_rank_ = geometry.cells() + std::size_t{header_.scratch_slots} * geometry.scratch_width;
+  cells_.resize(cells_per_rank_ * header_.ranks);
+  own_sends_.resize(std::size_t{geometry.cells()} * header_.ranks);
   if (!in_place) return;
-  for (std::uint32_t rank = 0; rank < frame_.ranks; ++rank) {
+  for (std::uint32_t rank = 0; rank < header_.ranks; ++rank) {
     for (std::uint32_t cell = 0; cell < geometry.cells(); ++cell) {
       if (!in_window(windows_.input, rank, cell % geometry.pieces)) continue;
       cells_[rank * cells_per_rank_ + cell].value = {cell, sets.single(rank)};
@@ -185,19 +185,19 @@ bool CheckRun::execute(LaneState& lane) {
 
 Value CheckRun::promised(std::uint32_t rank, std::uint32_t piece, std::uint32_t segment) const {
   const std::uint32_t cell = geometry_.cell(piece, segment);
-  switch (frame_.collective) {
+  switch (header_.collective) {
     case Collective::kAllReduce:
     case Collective::kReduce:
     case Collective::kReduceScatter:
       return {cell, sets_.full()};
     case Collective::kBroadcast:
     case Collective::kScatter:
-      return {cell, sets_.single(frame_.root)};
+      return {cell, sets_.single(header_.root)};
     case Collective::kAllGather:
     case Collective::kGather:
       return {cell, sets_.single(geometry_.owner[piece])};
     case Collective::kAllToAll: {
-      const std::uint32_t width = geometry_.pieces / frame_.ranks;  // blocks are cut alike
+      const std::uint32_t width = geometry_.pieces / header_.ranks;  // blocks are cut alike
       return {geometry_.cell(rank * width + piece % width, segment), sets_.single(geometry_.owner[piece])};
     }
   }
@@ -215,7 +215,7 @@ bool CheckRun::check_end() {
     error_ = where(sender, sender.positions[m.event]) + ": sends a message that nobody receives";
     return false;
   }
-  for (std::uint32_t rank = 0; rank < frame_.ranks; ++rank) {
+  for (std::uint32_t rank = 0; rank < header_.ranks; ++rank) {
     if (!check_outputs(rank)) return false;
   }
   return true;
@@ -236,7 +236,7 @@ bool CheckRun::check_outputs(std::uint32_t rank) {
     std::string reason = "data of " + cell_text(cell.value.origin);
     if (cell.value.origin == wanted.origin) {
       const std::uint32_t missing = sets_.first_without(wanted.set, cell.value.set);
-      reason = missing < frame_.ranks
+      reason = missing < header_.ranks
                    ? fmt::format("no contribution of rank {}", missing)
                    : fmt::format("a contribution of rank {}", sets_.first_without(cell.value.set, wanted.set));
     }

@@ -210,7 +210,7 @@ class CheckRun final {
   std::uint32_t id_of(const LaneState& lane) const { return first_lane_[lane.rank] + lane.number; }
 
   const Schedule& schedule_;
-  const Frame& frame_;
+  const PlanHeader& header_;
   const Geometry& geometry_;
   ContributionSets& sets_;
   bool in_place_;

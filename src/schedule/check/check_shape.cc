@@ -18,8 +18,8 @@ std::unexpected<Error> refuse(std::string what) {
   return fail(Fault::kMisuse, std::move(what));
 }
 
-Status check_layout(const Frame& frame) {
-  const Layout& layout = frame.layout;
+Status check_layout(const PlanHeader& header) {
+  const Layout& layout = header.layout;
   if (layout.bounds.size() < 2 || layout.bounds.size() > kMaxSpan)
     return refuse("the layout has no pieces, or too many");
   if (layout.bounds.front() != 0 || layout.bounds.back() == 0 || !std::ranges::is_sorted(layout.bounds)) {
@@ -42,15 +42,15 @@ Status check_layout(const Frame& frame) {
 }
 
 // A block must be one run of elements, the same length for each rank, cut alike everywhere.
-Status check_blocks(const Frame& frame) {
-  const Layout& layout = frame.layout;
-  if (layout.pieces() % frame.ranks != 0) {
-    return refuse(fmt::format("{} pieces are not blocks of {} ranks", layout.pieces(), frame.ranks));
+Status check_blocks(const PlanHeader& header) {
+  const Layout& layout = header.layout;
+  if (layout.pieces() % header.ranks != 0) {
+    return refuse(fmt::format("{} pieces are not blocks of {} ranks", layout.pieces(), header.ranks));
   }
   if (layout.segments > 1 && layout.order == Layout::Order::kSegmentsOutside) {
     return refuse("blocks must not be cut by segments of the whole vector");
   }
-  const std::uint32_t width = layout.pieces() / frame.ranks;
+  const std::uint32_t width = layout.pieces() / header.ranks;
   const std::uint64_t block = layout.bounds[width];
   for (std::uint32_t i = 0; i <= layout.pieces(); ++i) {
     if (layout.bounds[i] != block * (i / width) + layout.bounds[i % width]) {
@@ -61,16 +61,17 @@ Status check_blocks(const Frame& frame) {
 }
 
 Status check_frame(const Schedule& schedule) {
-  const Frame& frame = schedule.frame;
-  if (frame.ranks == 0 || frame.ranks > kMaxRanks)
-    return refuse(fmt::format("{} ranks can not be checked", frame.ranks));
-  if (schedule.lanes.size() != frame.ranks) {
-    return refuse(fmt::format("there are lanes of {} ranks, not of {}", schedule.lanes.size(), frame.ranks));
+  const PlanHeader& header = schedule.header;
+  if (header.ranks == 0 || header.ranks > kMaxRanks)
+    return refuse(fmt::format("{} ranks can not be checked", header.ranks));
+  if (schedule.lanes.size() != header.ranks) {
+    return refuse(fmt::format("there are lanes of {} ranks, not of {}", schedule.lanes.size(), header.ranks));
   }
-  if (frame.root >= frame.ranks) return refuse(fmt::format("root {} is not one of {} ranks", frame.root, frame.ranks));
-  if (frame.slots == 0) return refuse("a connection needs at least one slot");
-  if (Status s = check_layout(frame); !s) return s;
-  return has_blocks(frame.collective) ? check_blocks(frame) : Status{};
+  if (header.root >= header.ranks)
+    return refuse(fmt::format("root {} is not one of {} ranks", header.root, header.ranks));
+  if (header.slots == 0) return refuse("a connection needs at least one slot");
+  if (Status s = check_layout(header); !s) return s;
+  return has_blocks(header.collective) ? check_blocks(header) : Status{};
 }
 
 // Neither the sum nor its multiple may leave 64 bits; loop counts are below 2^32.
@@ -126,12 +127,12 @@ Status check_lanes(const Schedule& schedule) {
   return {};
 }
 
-Geometry geometry_of(const Frame& frame) {
-  const Layout& layout = frame.layout;
+Geometry geometry_of(const PlanHeader& header) {
+  const Layout& layout = header.layout;
   Geometry g;
   g.segments = layout.segments;
   std::vector<std::uint32_t> before{0};  // non-empty pieces before each piece
-  const std::uint32_t width = has_blocks(frame.collective) ? layout.pieces() / frame.ranks : layout.pieces();
+  const std::uint32_t width = has_blocks(header.collective) ? layout.pieces() / header.ranks : layout.pieces();
   for (std::uint32_t i = 0; i < layout.pieces(); ++i) {
     if (layout.bounds[i] != layout.bounds[i + 1]) {
       g.number.push_back(i);
@@ -171,7 +172,7 @@ std::uint32_t scratch_width_of(const Schedule& schedule, const Geometry& g) {
   for (const std::vector<Lane>& lanes : schedule.lanes) {
     for (const Lane& lane : lanes) {
       for (const Step& s : lane.steps) {
-        width = std::max(width, scratch_width_of(s, LoopShape(lane), schedule.frame.layout, g));
+        width = std::max(width, scratch_width_of(s, LoopShape(lane), schedule.header.layout, g));
       }
     }
   }
@@ -238,11 +239,11 @@ LoopShape::Place LoopShape::place(std::uint64_t position) const {
 Result<Geometry> shape_of(const Schedule& schedule) {
   if (Status s = check_frame(schedule); !s) return std::unexpected(s.error());
   if (Status s = check_lanes(schedule); !s) return std::unexpected(s.error());
-  Geometry g = geometry_of(schedule.frame);
+  Geometry g = geometry_of(schedule.header);
   g.scratch_width = scratch_width_of(schedule, g);
   __extension__ using Wide = unsigned __int128;
-  const Wide of_rank = Wide{g.pieces} * g.segments + Wide{schedule.frame.scratch_slots} * g.scratch_width;
-  if (of_rank * schedule.frame.ranks > kMaxCells)
+  const Wide of_rank = Wide{g.pieces} * g.segments + Wide{schedule.header.scratch_slots} * g.scratch_width;
+  if (of_rank * schedule.header.ranks > kMaxCells)
     return refuse("too many pieces, segments and scratch slots to be checked");
   return g;
 }

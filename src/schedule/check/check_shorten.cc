@@ -73,22 +73,22 @@ class Pattern {
 }  // namespace
 
 std::optional<Schedule> shortened(const Schedule& schedule) {
-  const std::uint32_t segments = schedule.frame.layout.segments;
+  const std::uint32_t segments = schedule.header.layout.segments;
   Pattern pattern(segments);
   for (const std::vector<Lane>& lanes : schedule.lanes) {
     for (const Lane& lane : lanes) {
       if (!pattern.take(lane)) return std::nullopt;
     }
   }
-  const std::uint64_t least = pattern.least_segments(schedule.frame.slots);
+  const std::uint64_t least = pattern.least_segments(schedule.header.slots);
   if (least >= segments) return std::nullopt;
   const auto cut = static_cast<std::uint32_t>(segments - least);
   const auto move = [&](std::uint32_t& bound) {
     if (bound != UINT32_MAX && pattern.near_end(bound)) bound -= cut;
   };
   Schedule result = schedule;
-  result.frame.layout.segments -= cut;
-  result.frame.slots = std::min(result.frame.slots, kMostSlots);
+  result.header.layout.segments -= cut;
+  result.header.slots = std::min(result.header.slots, kMostSlots);
   for (std::vector<Lane>& lanes : result.lanes) {
     for (Lane& lane : lanes) {
       if (lane.steps.empty()) continue;

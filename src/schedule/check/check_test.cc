@@ -21,7 +21,7 @@ std::string verdict(const Schedule& s, bool full = false) {
 
 TEST(Check, AcceptsEveryExample) {
   for (const Schedule& s : example::all()) {
-    EXPECT_EQ(verdict(s), "") << to_text(s.frame.collective) << " over " << s.frame.ranks;
+    EXPECT_EQ(verdict(s), "") << to_text(s.header.collective) << " over " << s.header.ranks;
     EXPECT_EQ(verdict(s, true), "");
   }
 }
@@ -79,7 +79,7 @@ TEST(Check, AWaitMustReachBackFarEnough) {
 // Rank 1 hands on what rank 0 gave it and gets the same again: that says nothing about its own message.
 TEST(Check, ForeignContributionsComingBackProveNothing) {
   Schedule s = example::empty(Collective::kBroadcast, 3, Layout::equal(1));
-  s.frame.slots = 4;
+  s.header.slots = 4;
   const Step to_one{.kind = StepKind::kSend, .to = fixed(1), .source = example::kInput};
   const Step copy{.kind = StepKind::kCopy, .source = example::kInput, .destination = example::kOutput};
   const Step on{.kind = StepKind::kRecvCopySend, .from = fixed(0), .to = fixed(2), .destination = example::kOutput};
@@ -130,7 +130,7 @@ TEST(Check, BuffersEndWhereTheirWindowEnds) {
 
 TEST(Check, AReaderMustBeDoneBeforeItsDataIsReplaced) {
   Schedule s = example::empty(Collective::kAllReduce, 1, Layout::equal(1));
-  s.frame.scratch_slots = 1;
+  s.header.scratch_slots = 1;
   const Operand slot{.buffer = Buffer::kScratch};
   const Step fill{.kind = StepKind::kCopy, .source = example::kInput, .destination = slot};
   const Step use{.kind = StepKind::kCopy, .source = slot, .destination = example::kOutput};
@@ -174,16 +174,16 @@ TEST(Check, LanesThatShareAChannelMustBeOrdered) {
 
 TEST(Check, TooFewSlotsInACircleGetStuck) {
   Schedule s = example::ring(3, 3);
-  s.frame.slots = 1;
+  s.header.slots = 1;
   EXPECT_THAT(verdict(s), HasSubstr("waits forever for a free slot (1 of 1 in use) to rank"));
 }
 
 TEST(Check, BlocksMustBeAlike) {
   Schedule s = example::blocks(Collective::kAllGather, 3, 1);
-  s.frame.layout.bounds = {0, 1, 2, 4};
+  s.header.layout.bounds = {0, 1, 2, 4};
   EXPECT_THAT(verdict(s), HasSubstr("piece 3 is not at the same place"));
   s = example::blocks(Collective::kAllGather, 3, 2);
-  s.frame.layout.order = Layout::Order::kSegmentsOutside;
+  s.header.layout.order = Layout::Order::kSegmentsOutside;
   EXPECT_THAT(verdict(s), HasSubstr("blocks must not be cut"));
 }
 
@@ -194,17 +194,17 @@ TEST(Check, GarbageIsRefusedBeforeItIsUsed) {
     change(s);
     return !verdict(s).empty();
   };
-  EXPECT_TRUE(refused([](Schedule& s) { s.frame.ranks = 0; }));
-  EXPECT_TRUE(refused([](Schedule& s) { s.frame.ranks = UINT32_MAX; }));
-  EXPECT_TRUE(refused([](Schedule& s) { s.frame.slots = 0; }));
-  EXPECT_TRUE(refused([](Schedule& s) { s.frame.layout.bounds.clear(); }));
-  EXPECT_TRUE(refused([](Schedule& s) { s.frame.layout.bounds = {0, 0, 0}; }));
-  EXPECT_TRUE(refused([](Schedule& s) { s.frame.layout.bounds = {0, 5, 3}; }));
-  EXPECT_TRUE(refused([](Schedule& s) { s.frame.layout.segments = 0; }));
-  EXPECT_TRUE(refused([](Schedule& s) { s.frame.layout.segments = UINT32_MAX; }));
-  EXPECT_TRUE(refused([](Schedule& s) { s.frame.layout.spans = {{1, UINT32_MAX}}; }));
-  EXPECT_TRUE(refused([](Schedule& s) { s.frame.scratch_slots = UINT32_MAX; }));
-  EXPECT_TRUE(refused([](Schedule& s) { s.frame.scratch_slots = 1; }));
+  EXPECT_TRUE(refused([](Schedule& s) { s.header.ranks = 0; }));
+  EXPECT_TRUE(refused([](Schedule& s) { s.header.ranks = UINT32_MAX; }));
+  EXPECT_TRUE(refused([](Schedule& s) { s.header.slots = 0; }));
+  EXPECT_TRUE(refused([](Schedule& s) { s.header.layout.bounds.clear(); }));
+  EXPECT_TRUE(refused([](Schedule& s) { s.header.layout.bounds = {0, 0, 0}; }));
+  EXPECT_TRUE(refused([](Schedule& s) { s.header.layout.bounds = {0, 5, 3}; }));
+  EXPECT_TRUE(refused([](Schedule& s) { s.header.layout.segments = 0; }));
+  EXPECT_TRUE(refused([](Schedule& s) { s.header.layout.segments = UINT32_MAX; }));
+  EXPECT_TRUE(refused([](Schedule& s) { s.header.layout.spans = {{1, UINT32_MAX}}; }));
+  EXPECT_TRUE(refused([](Schedule& s) { s.header.scratch_slots = UINT32_MAX; }));
+  EXPECT_TRUE(refused([](Schedule& s) { s.header.scratch_slots = 1; }));
   EXPECT_TRUE(refused([](Schedule& s) { s.lanes.pop_back(); }));
   EXPECT_TRUE(refused([](Schedule& s) { s.lanes[1][0].outer = UINT32_MAX; }));
   EXPECT_TRUE(refused([](Schedule& s) { s.lanes[0][0].inner = UINT32_MAX; }));
@@ -222,7 +222,7 @@ TEST(CheckShorten, LongPipelinesAreCutAndJudgedAlike) {
   const Schedule s = example::direct(4, 500, 2, {1, 2, 0, 3});
   const auto shorter = shortened(s);
   ASSERT_TRUE(shorter);
-  EXPECT_LE(shorter->frame.layout.segments, 12U);
+  EXPECT_LE(shorter->header.layout.segments, 12U);
   const Result<CheckReport> short_run = check(s);
   const Result<CheckReport> full_run = check(s, {.full = true});
   ASSERT_TRUE(short_run && full_run);
@@ -240,10 +240,10 @@ TEST(CheckShorten, KeepsThePhaseOfItsPeriod) {
       }
     }
   }
-  s.frame.scratch_slots = 5;
+  s.header.scratch_slots = 5;
   const auto shorter = shortened(s);
   ASSERT_TRUE(shorter);
-  EXPECT_EQ(shorter->frame.layout.segments % 5, 64U % 5);
+  EXPECT_EQ(shorter->header.layout.segments % 5, 64U % 5);
   EXPECT_EQ(verdict(s), "");
   s.lanes[2][0].steps[0].waits[0].outer_offset = -6;
   EXPECT_THAT(verdict(s), HasSubstr("rank 2, lane up, step 0 (iteration 5.0): overwrites"));

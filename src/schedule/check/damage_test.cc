@@ -138,7 +138,7 @@ void lose_first_source(Schedule& s, Dice& dice) {
 
 // All connections take one message less than they need where messages wait for each other in a circle.
 void fewer_slots(Schedule& s, Dice&) {
-  s.frame.slots = 1;
+  s.header.slots = 1;
 }
 
 void same_slot(Schedule& s, Dice& dice) {
@@ -236,7 +236,7 @@ INSTANTIATE_TEST_SUITE_P(Kinds, DamageTest, testing::Range<std::size_t>(0, damag
 });
 
 TEST(Damage, TheExamplesThemselvesComeOutRight) {
-  for (const Schedule& s : example::all()) EXPECT_TRUE(example::comes_out_right(s, 30)) << to_text(s.frame.collective);
+  for (const Schedule& s : example::all()) EXPECT_TRUE(example::comes_out_right(s, 30)) << to_text(s.header.collective);
 }
 
 // Long loops are judged in short form: the verdict must be that of the full run.

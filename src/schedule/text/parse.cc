@@ -44,7 +44,7 @@ class Parser final {
   Status resolve_names();
   Status end();
 
-  Frame& frame() { return schedule_.frame; }
+  PlanHeader& header() { return schedule_.header; }
 
   Schedule schedule_;
   Place place_ = Place::kStart;
@@ -87,7 +87,7 @@ Status Parser::line(std::string_view text) {
 
 Status Parser::frame_line(std::string_view word, Words rest) {
   if (word == "pieces") return pieces(rest);
-  if (frame().layout.bounds.empty()) return misuse(fmt::format("the pieces come before {}", quoted(word)));
+  if (header().layout.bounds.empty()) return misuse(fmt::format("the pieces come before {}", quoted(word)));
   if (word == "span") return span(rest);
   if (word == "shares") return shares(rest);
   if (word == "share") return share(rest);
@@ -100,7 +100,7 @@ Status Parser::header(std::string_view word, Words rest) {
   while (kind <= static_cast<int>(Collective::kAllToAll) && to_text(static_cast<Collective>(kind)) != word) ++kind;
   if (kind > static_cast<int>(Collective::kAllToAll))
     return misuse(fmt::format("{} is not a collective", quoted(word)));
-  Frame& f = frame();
+  PlanHeader& f = header();
   f.collective = static_cast<Collective>(kind);
   f.ranks = 0;
   for (word = rest.next(); !word.empty(); word = rest.next()) {
@@ -134,7 +134,7 @@ Status Parser::header(std::string_view word, Words rest) {
 }
 
 Status Parser::pieces(Words rest) {
-  Layout& layout = frame().layout;
+  Layout& layout = header().layout;
   if (!layout.bounds.empty()) return misuse("the pieces are given twice");
   layout.bounds.push_back(0);
   bool equal = false;
@@ -165,7 +165,7 @@ Status Parser::pieces(Words rest) {
 }
 
 Status Parser::close_pieces(bool equal, std::string_view whole) {
-  Layout& layout = frame().layout;
+  Layout& layout = header().layout;
   if (equal) {
     const std::uint64_t count = layout.bounds.back();
     if (layout.pieces() != 1 || count == 0 || count > kSchedulePiecesMax) {
@@ -183,7 +183,7 @@ Status Parser::close_pieces(bool equal, std::string_view whole) {
 }
 
 Status Parser::span(Words rest) {
-  Layout& layout = frame().layout;
+  Layout& layout = header().layout;
   const std::uint32_t number = layout.span_count();
   if (layout.spans.size() == kSchedulePiecesMax)
     return misuse(fmt::format("there are more than {} spans", kSchedulePiecesMax));
@@ -197,7 +197,7 @@ Status Parser::span(Words rest) {
 }
 
 Status Parser::shares(Words rest) {
-  RailShares& table = frame().shares;
+  RailShares& table = header().shares;
   if (!table.empty()) return misuse("the shares are given twice");
   for (std::string_view word = rest.next(); !word.empty(); word = rest.next()) {
     const auto [key, value] = field_of(word);
@@ -222,7 +222,7 @@ Status Parser::shares(Words rest) {
 
 // Lines rise by (u, v), so that all of them together write each entry once.
 Status Parser::share(Words rest) {
-  RailShares& table = frame().shares;
+  RailShares& table = header().shares;
   if (table.empty()) return misuse("a line 'shares servers= rails=' comes before the first share");
   std::uint32_t u = 0;
   std::uint32_t v = 0;
@@ -250,7 +250,7 @@ Status Parser::share(Words rest) {
 Status Parser::nics(Words rest) {
   std::uint32_t first = 0;
   std::uint32_t last = 0;
-  const std::uint32_t servers = frame().ranks / frame().ranks_per_server;
+  const std::uint32_t servers = header().ranks / header().ranks_per_server;
   if (Status status = read_range("a server", rest.next(), servers - 1, first, last); !status) return status;
   if (first != next_server_) return misuse(fmt::format("the NICs of server {} come next", next_server_));
   if (Status status = expect(rest, "="); !status) return status;
@@ -266,20 +266,20 @@ Status Parser::nics(Words rest) {
   }
   nic_rails_ = row.size();
   for (; next_server_ <= last; ++next_server_) {
-    frame().nic_of_rail.insert(frame().nic_of_rail.end(), row.begin(), row.end());
+    header().nic_of_rail.insert(header().nic_of_rail.end(), row.begin(), row.end());
   }
   return {};
 }
 
 Status Parser::rank(Words rest) {
-  if (frame().layout.bounds.empty()) return misuse("the pieces come before the first rank");
-  if (next_server_ != 0 && next_server_ != frame().ranks / frame().ranks_per_server) {
+  if (header().layout.bounds.empty()) return misuse("the pieces come before the first rank");
+  if (next_server_ != 0 && next_server_ != header().ranks / header().ranks_per_server) {
     return misuse(fmt::format("the NICs of server {} are missing", next_server_));
   }
   if (Status status = resolve_names(); !status) return status;
   place_ = Place::kRanks;
   const auto next = static_cast<std::uint32_t>(schedule_.lanes.size());
-  if (next == frame().ranks) return misuse(fmt::format("there are only {} ranks", next));
+  if (next == header().ranks) return misuse(fmt::format("there are only {} ranks", next));
   std::uint32_t number = 0;
   if (Status status = read_number("the next rank", rest.next(), next, next, number); !status) return status;
   schedule_.lanes.emplace_back();
@@ -373,8 +373,8 @@ Status Parser::resolve_names() {
 Status Parser::end() {
   if (place_ == Place::kStart) return misuse("there is no schedule in the text");
   if (Status status = resolve_names(); !status) return status;
-  if (schedule_.lanes.size() == frame().ranks) return {};
-  return misuse(fmt::format("the text ends after {} of {} ranks", schedule_.lanes.size(), frame().ranks));
+  if (schedule_.lanes.size() == header().ranks) return {};
+  return misuse(fmt::format("the text ends after {} of {} ranks", schedule_.lanes.size(), header().ranks));
 }
 
 }  // namespace

@@ -22,7 +22,7 @@ class Printer final {
   explicit Printer(const Schedule& schedule) : schedule_(schedule) {}
 
   std::string run() {
-    frame();
+    header();
     for (std::size_t rank = 0; rank < schedule_.lanes.size(); ++rank) {
       put("rank {}\n", rank);
       lanes(schedule_.lanes[rank]);
@@ -40,10 +40,10 @@ class Printer final {
     if (value != usual) put(" {}={}", key, value);
   }
 
-  void frame();
+  void header();
   void pieces(const Layout& layout);
   void shares(const RailShares& shares);
-  void nics(const Frame& frame);
+  void nics(const PlanHeader& header);
   template <class T>
   void row(std::string_view word, std::size_t first, std::size_t last, const T* values, std::size_t count);
 
@@ -64,8 +64,8 @@ class Printer final {
   std::vector<std::string> references_;  // of the lanes of this rank, as waits write them
 };
 
-void Printer::frame() {
-  const Frame& f = schedule_.frame;
+void Printer::header() {
+  const PlanHeader& f = schedule_.header;
   put("{}", to_text(f.collective));
   if (!f.algorithm.empty()) put(" {}", printable(f.algorithm));
   put(" ranks={}", f.ranks);
@@ -126,7 +126,7 @@ void Printer::shares(const RailShares& shares) {
   }
 }
 
-void Printer::nics(const Frame& f) {
+void Printer::nics(const PlanHeader& f) {
   const std::size_t servers = std::max(1u, f.ranks / std::max(1u, f.ranks_per_server));
   const std::size_t rails = std::max<std::size_t>(1, f.nic_of_rail.size() / servers);
   const std::uint8_t* table = f.nic_of_rail.data();

@@ -69,7 +69,7 @@ Lane small_in() {
 // The least that is a schedule.
 Schedule tiny() {
   Schedule s;
-  s.frame.layout = Layout::equal(1);
+  s.header.layout = Layout::equal(1);
   s.lanes.resize(1);
   return s;
 }
@@ -77,16 +77,16 @@ Schedule tiny() {
 // A bit of everything; it makes no sense.
 Schedule small() {
   Schedule s;
-  s.frame.algorithm = "weighted_direct";
-  s.frame.ranks = 4;
-  s.frame.ranks_per_server = 2;
-  s.frame.slots = 3;
-  s.frame.scratch_slots = 2;
-  s.frame.layout.bounds = {0, 100, 400, 700, 1000};
-  s.frame.layout.segments = 64;
-  s.frame.layout.spans = {{0, 4}, {2, 1}};
-  s.frame.shares = {2, 2, {0, 0, 1365, 2731, 1365, 2731, 0, 0}};
-  s.frame.nic_of_rail = {0, 1, 0, 1};
+  s.header.algorithm = "weighted_direct";
+  s.header.ranks = 4;
+  s.header.ranks_per_server = 2;
+  s.header.slots = 3;
+  s.header.scratch_slots = 2;
+  s.header.layout.bounds = {0, 100, 400, 700, 1000};
+  s.header.layout.segments = 64;
+  s.header.layout.spans = {{0, 4}, {2, 1}};
+  s.header.shares = {2, 2, {0, 0, 1365, 2731, 1365, 2731, 0, 0}};
+  s.header.nic_of_rail = {0, 1, 0, 1};
   s.lanes.resize(4);
   s.lanes[0] = {small_out(), small_in()};
   s.lanes[2].resize(1);
@@ -173,11 +173,11 @@ TEST(ScheduleText, BlanksCommentsAndAMissingLastNewlineMeanNothing) {
 
 TEST(ScheduleText, CharactersThatNamesCanNotHaveBecomeUnderscores) {
   Schedule s = tiny();
-  s.frame.algorithm = "a b=c";
+  s.header.algorithm = "a b=c";
   s.lanes[0].emplace_back().name = "x\ny#";
   const auto parsed = parse_schedule(print(s));
   ASSERT_TRUE(parsed.has_value()) << parsed.error().what;
-  EXPECT_EQ(parsed->frame.algorithm, "a_b_c");
+  EXPECT_EQ(parsed->header.algorithm, "a_b_c");
   EXPECT_EQ(parsed->lanes[0][0].name, "x_y_");
 }
 
@@ -363,8 +363,8 @@ TEST(ScheduleText, ChangedTextIsRefusedOrSurvivesTheRoundTrip) {
 
 TEST(ScheduleText, AThousandRanksSurviveTheRoundTrip) {
   Schedule s;
-  s.frame.ranks = 1024;
-  s.frame.layout = Layout::equal(1024, 64);
+  s.header.ranks = 1024;
+  s.header.layout = Layout::equal(1024, 64);
   Lane lane = small_out();
   lane.steps.insert(lane.steps.end(), lane.steps.begin(), lane.steps.end());
   for (int i = 0; i < 10; ++i) {

@@ -25,11 +25,11 @@ TEST(NicRates, ServiceFollowsTheRate) {
 
 TEST(Routes, SharesHoldOverManySmallMessages) {
   Cluster cluster = Cluster::uniform(2, 1, 4, 1e9);
-  Frame frame;
-  frame.shares = {.servers = 2, .rails = 4, .share = std::vector<std::uint16_t>(16, 1024)};
+  PlanHeader header;
+  header.shares = {.servers = 2, .rails = 4, .share = std::vector<std::uint16_t>(16, 1024)};
   const std::vector<std::uint16_t> share{2048, 1024, 1000, 24};
-  std::copy(share.begin(), share.end(), frame.shares.share.begin() + 4);
-  Routes routes(cluster, frame);
+  std::copy(share.begin(), share.end(), header.shares.share.begin() + 4);
+  Routes routes(cluster, header);
   std::vector<double> sum(4, 0);
   for (int i = 0; i < 4096; ++i) {
     double total = 0;
@@ -44,29 +44,29 @@ TEST(Routes, SharesHoldOverManySmallMessages) {
 }
 
 TEST(Routes, ANicBelongsToTheGpuNextToIt) {
-  Frame frame;
+  PlanHeader header;
   const Cluster more_nics = Cluster::uniform(1, 2, 4, 1);
-  const Routes a(more_nics, frame);
+  const Routes a(more_nics, header);
   EXPECT_TRUE(a.owns(0, 1));
   EXPECT_FALSE(a.owns(0, 2));
   EXPECT_EQ(a.owner(3), 1U);
   const Cluster more_gpus = Cluster::uniform(1, 8, 4, 1);
-  const Routes b(more_gpus, frame);
+  const Routes b(more_gpus, header);
   EXPECT_TRUE(b.owns(5, 2));
   EXPECT_FALSE(b.owns(5, 3));
   EXPECT_EQ(b.owner(2), 4U);
 }
 
 TEST(Routes, AGpuUsesOthersNicsOnlyForWhatItsOwnLack) {
-  Frame frame;
+  PlanHeader header;
   Cluster cluster = Cluster::uniform(1, 4, 4, 1);
   const auto row = [](const Splitter& splitter, std::size_t rank) {
     return std::vector<double>(splitter.fractions(rank), splitter.fractions(rank) + 4);
   };
-  EXPECT_EQ(row(Routes(cluster, frame).by_gpu({7, 7, 7, 7}), 2), (std::vector<double>{0, 0, 1, 0}));
-  EXPECT_EQ(row(Routes(cluster, frame).by_gpu({0, 7, 0, 0}), 1), (std::vector<double>{0.25, 0.25, 0.25, 0.25}));
+  EXPECT_EQ(row(Routes(cluster, header).by_gpu({7, 7, 7, 7}), 2), (std::vector<double>{0, 0, 1, 0}));
+  EXPECT_EQ(row(Routes(cluster, header).by_gpu({0, 7, 0, 0}), 1), (std::vector<double>{0.25, 0.25, 0.25, 0.25}));
   ASSERT_TRUE(lose_nic(cluster, 0, 1));
-  const Splitter degraded = Routes(cluster, frame).by_gpu({6, 6, 6, 6});
+  const Splitter degraded = Routes(cluster, header).by_gpu({6, 6, 6, 6});
   EXPECT_EQ(row(degraded, 0), (std::vector<double>{1, 0, 0, 0}));
   for (const std::uint32_t nic : {0, 2, 3}) EXPECT_NEAR(row(degraded, 1)[nic], 1.0 / 3, 1e-12);
 }

@@ -106,9 +106,9 @@ void number_ends(FlatLanes& flat) {
 class Flattener final {
  public:
   Flattener(const Schedule& schedule, std::uint64_t bytes) : schedule_(schedule), numbers_(flat_.connections) {
-    flat_.bytes_of_span = bytes_of_spans(schedule.frame.layout, bytes);
+    flat_.bytes_of_span = bytes_of_spans(schedule.header.layout, bytes);
     for (std::uint32_t rank = 0; rank < schedule.lanes.size(); ++rank)
-      server_of_.push_back(rank / schedule.frame.ranks_per_server);
+      server_of_.push_back(rank / schedule.header.ranks_per_server);
   }
 
   FlatLanes run() {

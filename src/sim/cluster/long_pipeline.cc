@@ -50,9 +50,9 @@ class Sets final {
 
 }  // namespace
 
-std::optional<Pipeline> pipeline_of(const FlatLanes& flat, const Frame& frame) {
-  const std::uint32_t rounds = frame.layout.segments;
-  Pipeline pipeline{.rounds = rounds};
+std::optional<LongPipeline> pipeline_of(const FlatLanes& flat, const PlanHeader& header) {
+  const std::uint32_t rounds = header.layout.segments;
+  LongPipeline pipeline{.rounds = rounds};
   std::uint64_t period = 1;
   std::uint32_t apart = 0;  // the furthest that two iterations which touch are apart
   std::uint32_t end = 0;    // ranges that are bounded near the end
@@ -76,7 +76,7 @@ std::optional<Pipeline> pipeline_of(const FlatLanes& flat, const Frame& frame) {
     apart = std::max(apart, static_cast<std::uint32_t>(std::abs(wait.outer_offset)));
   }
   pipeline.period = static_cast<std::uint32_t>(period);
-  pipeline.filled = std::max(apart, pipeline.start) + frame.slots + 1;
+  pipeline.filled = std::max(apart, pipeline.start) + header.slots + 1;
   const Trust need = trust(flat.lanes.size());
   const std::uint32_t even = std::max(need.even, pipeline.period + std::min(pipeline.period, need.even));
   const std::uint64_t least =
@@ -86,7 +86,7 @@ std::optional<Pipeline> pipeline_of(const FlatLanes& flat, const Frame& frame) {
   return pipeline.shorter <= rounds / 4 * 3 ? std::optional(pipeline) : std::nullopt;
 }
 
-Progress::Progress(const FlatLanes& flat, const Cluster& cluster, const Pipeline& pipeline)
+RoundProgress::RoundProgress(const FlatLanes& flat, const Cluster& cluster, const LongPipeline& pipeline)
     : pipeline_(pipeline), rounds_(pipeline.shorter) {
   find_groups(flat, cluster);
   std::uint32_t groups = 0;
@@ -111,7 +111,7 @@ Progress::Progress(const FlatLanes& flat, const Cluster& cluster, const Pipeline
   sum_s_.assign(parties_.size() * rounds_, 0);
 }
 
-void Progress::find_groups(const FlatLanes& flat, const Cluster& cluster) {
+void RoundProgress::find_groups(const FlatLanes& flat, const Cluster& cluster) {
   const auto count = static_cast<std::uint32_t>(flat.lanes.size());
   Sets sets(count);
   std::vector<std::uint32_t> lane_of_info(flat.infos.size());
@@ -149,7 +149,7 @@ void Progress::find_groups(const FlatLanes& flat, const Cluster& cluster) {
   }
 }
 
-std::optional<double> Progress::whole_s(const Busiest& busiest) const {
+std::optional<double> RoundProgress::whole_s(const Busiest& busiest) const {
   // The last `stretch` even rounds are compared with those `back` before them, the same in the period.
   const Trust need = trust(group_.size());
   const std::uint32_t last = rounds_ - 1 - need.draining;

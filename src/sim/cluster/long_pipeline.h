@@ -18,7 +18,7 @@
 
 namespace r2ccl::sim {
 
-struct Pipeline {
+struct LongPipeline {
   std::uint32_t rounds = 0;   // K; lanes may have a few more
   std::uint32_t start = 0;    // ranges of steps that are bounded near the start are bounded by so many rounds
   std::uint32_t period = 1;   // rounds after which everything repeats
@@ -26,7 +26,7 @@ struct Pipeline {
   std::uint32_t shorter = 0;  // rounds that are enough to see it; rounds - shorter is a multiple of the period
 };
 // Nothing if the lanes are not one pipeline over the segments or if it is short.
-std::optional<Pipeline> pipeline_of(const FlatLanes& flat, const Frame& frame);
+std::optional<LongPipeline> pipeline_of(const FlatLanes& flat, const PlanHeader& header);
 
 // How long ports were busy in a run, at most.
 struct Busiest {
@@ -35,9 +35,9 @@ struct Busiest {
 };
 
 // When the groups of lanes have passed their rounds; filled in by the replay of a shorter run.
-class Progress final {
+class RoundProgress final {
  public:
-  Progress(const FlatLanes& flat, const Cluster& cluster, const Pipeline& pipeline);
+  RoundProgress(const FlatLanes& flat, const Cluster& cluster, const LongPipeline& pipeline);
 
   void pass(std::uint32_t lane, std::uint32_t round, double at_s) {
     if (!counts_[lane] || round >= rounds_) return;
@@ -62,7 +62,7 @@ class Progress final {
     return (sum_s[last] - sum_s[first]) / (last - first);
   }
 
-  Pipeline pipeline_;
+  LongPipeline pipeline_;
   std::uint32_t rounds_;
   std::vector<std::uint32_t> group_;  // [lane]
   std::vector<bool> counts_;          // [lane]

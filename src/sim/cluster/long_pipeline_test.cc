@@ -15,7 +15,7 @@ namespace {
 
 constexpr std::uint64_t kGiB = std::uint64_t{1} << 30;
 
-TEST(Pipeline, ShortRunsGiveTheTimeOfWholeOnes) {
+TEST(LongPipeline, ShortRunsGiveTheTimeOfWholeOnes) {
   std::uint32_t shortened = 0;
   double sum = 0;
   for (std::uint32_t seed = 0; seed < 100; ++seed) {
@@ -26,14 +26,14 @@ TEST(Pipeline, ShortRunsGiveTheTimeOfWholeOnes) {
     const Result<Plan> plan = r2ccl::plan("auto", {.bytes = bytes}, cluster, {});
     if (!plan) continue;
     const Schedule schedule = plan->schedule();
-    if (!pipeline_of(flatten(schedule, bytes), schedule.frame)) continue;
+    if (!pipeline_of(flatten(schedule, bytes), schedule.header)) continue;
     ++shortened;
     const Result<Timing> quick = time_schedule(schedule, cluster, bytes);
     const Result<Timing> whole = time_schedule(schedule, cluster, bytes, {.whole = true});
     ASSERT_TRUE(quick && whole) << "seed " << seed;
     const double off = quick->time_s / whole->time_s - 1;
     sum += std::abs(off);
-    EXPECT_LE(std::abs(off), 1.5e-3) << "seed " << seed << ": " << schedule.frame.algorithm << ", "
+    EXPECT_LE(std::abs(off), 1.5e-3) << "seed " << seed << ": " << schedule.header.algorithm << ", "
                                      << example::describe({.bytes = bytes}, cluster);
     EXPECT_EQ(quick->messages, whole->messages) << "seed " << seed;
     EXPECT_EQ(quick->intra_messages, whole->intra_messages) << "seed " << seed;
@@ -48,12 +48,12 @@ TEST(Pipeline, ShortRunsGiveTheTimeOfWholeOnes) {
 }
 
 // Of seed 207 one server falls behind the others so slowly that a short run alone would be wrong by 0.23 %.
-TEST(Pipeline, FewRoundsAreEnoughForManyLanes) {
+TEST(LongPipeline, FewRoundsAreEnoughForManyLanes) {
   for (const auto& [servers, lost, seed] : {std::tuple{32U, 1U, 1U}, {32U, 5U, 2U}, {64U, 10U, 207U}}) {
     Cluster cluster = Cluster::uniform(servers, 8, 8, 50e9);
     draw_damage(cluster, lost, false, seed);
     const Schedule schedule = r2ccl::plan("weighted_direct", {.bytes = kGiB}, cluster, {})->schedule();
-    const std::optional<Pipeline> pipeline = pipeline_of(flatten(schedule, kGiB), schedule.frame);
+    const std::optional<LongPipeline> pipeline = pipeline_of(flatten(schedule, kGiB), schedule.header);
     ASSERT_TRUE(pipeline);
     EXPECT_LE(pipeline->shorter, pipeline->rounds / 4);
     const Result<Timing> quick = time_schedule(schedule, cluster, kGiB);
@@ -64,7 +64,7 @@ TEST(Pipeline, FewRoundsAreEnoughForManyLanes) {
 }
 
 // Four servers exchange faster than their GPUs gather: lanes between servers alone would say 1 to 2 % less.
-TEST(Pipeline, WhereTheFabricDecidesAllRoundsAreRun) {
+TEST(LongPipeline, WhereTheFabricDecidesAllRoundsAreRun) {
   for (const std::uint32_t lost : {0U, 1U}) {
     Cluster cluster = Cluster::uniform(4, 8, 8, 50e9);
     draw_damage(cluster, lost, false, 1);
@@ -79,12 +79,12 @@ TEST(Pipeline, WhereTheFabricDecidesAllRoundsAreRun) {
   }
 }
 
-TEST(Pipeline, OnlySomeRoundsOfALongOneAreRun) {
+TEST(LongPipeline, OnlySomeRoundsOfALongOneAreRun) {
   Cluster cluster = Cluster::uniform(16, 1, 8, 50e9);
   ASSERT_TRUE(lose_nic(cluster, 3, 1));
   const Schedule schedule = r2ccl::plan("weighted_direct", {.bytes = kGiB}, cluster, {})->schedule();
   FlatLanes flat = flatten(schedule, kGiB);
-  const std::optional<Pipeline> pipeline = pipeline_of(flat, schedule.frame);
+  const std::optional<LongPipeline> pipeline = pipeline_of(flat, schedule.header);
   ASSERT_TRUE(pipeline);
   EXPECT_LE(pipeline->shorter, pipeline->rounds / 4);
   // Leaving rounds out and putting them back changes nothing.
@@ -98,7 +98,7 @@ TEST(Pipeline, OnlySomeRoundsOfALongOneAreRun) {
 }
 
 // Occupancy is drawn on the way that holds for any NICs; without it messages between GPUs that have one NIC each take the short one.
-TEST(Pipeline, MessagesOverOneOwnNicTakeTheSameTimeEitherWay) {
+TEST(LongPipeline, MessagesOverOneOwnNicTakeTheSameTimeEitherWay) {
   std::uint32_t timed_both = 0;
   for (const std::uint32_t lost : {0U, 1U, 3U}) {
     Cluster cluster = Cluster::uniform(6, 8, 8, 50e9);
@@ -120,7 +120,7 @@ TEST(Pipeline, MessagesOverOneOwnNicTakeTheSameTimeEitherWay) {
   EXPECT_GE(timed_both, 6U);
 }
 
-TEST(Pipeline, KeptLanesGiveTheTimeOfFreshOnes) {
+TEST(LongPipeline, KeptLanesGiveTheTimeOfFreshOnes) {
   FlatLanes kept;
   const Schedule first =
       r2ccl::plan("weighted_direct", {.bytes = kGiB}, Cluster::uniform(16, 8, 8, 50e9), {})->schedule();
@@ -131,7 +131,7 @@ TEST(Pipeline, KeptLanesGiveTheTimeOfFreshOnes) {
     Schedule schedule = r2ccl::plan("weighted_direct", {.bytes = kGiB}, cluster, {})->schedule();
     ASSERT_EQ(schedule.lanes, first.lanes);
     if (seed == 2) {  // a piece without bytes: steps are left out that were there before
-      std::vector<std::uint64_t>& bounds = schedule.frame.layout.bounds;
+      std::vector<std::uint64_t>& bounds = schedule.header.layout.bounds;
       bounds[1] = bounds[0];
     }
     const Result<Timing> fresh = time_schedule(schedule, cluster, bytes);
@@ -143,10 +143,10 @@ TEST(Pipeline, KeptLanesGiveTheTimeOfFreshOnes) {
   }
 }
 
-TEST(Pipeline, FewSegmentsAreNone) {
+TEST(LongPipeline, FewSegmentsAreNone) {
   const Cluster cluster = Cluster::uniform(4, 1, 8, 50e9);
   const Schedule schedule = r2ccl::plan("weighted_direct", {.bytes = kGiB}, cluster, {.segments = 8})->schedule();
-  EXPECT_FALSE(pipeline_of(flatten(schedule, kGiB), schedule.frame));
+  EXPECT_FALSE(pipeline_of(flatten(schedule, kGiB), schedule.header));
 }
 
 }  // namespace

@@ -8,7 +8,7 @@
 //   double leaves_s(const Message&, double free_s) const;  when it would leave if it were sent now
 // or, if kDeferred, one that takes messages at any time and tells their arrivals later:
 //   void send(const Message&);
-//   bool settle(std::vector<Arrival>& arrived)     runs until messages arrive; false if nothing is under way
+//   bool settle(std::vector<MessageArrival>& arrived)     runs until messages arrive; false if nothing is under way
 
 #include <cstdint>
 
@@ -29,7 +29,7 @@ struct Message {
   double now_s = 0;  // of the hand-over; never falls, up to the calendar's grain
 };
 
-struct Arrival {
+struct MessageArrival {
   std::uint32_t connection = 0;
   double at_s = 0;
 };

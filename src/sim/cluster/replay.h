@@ -33,7 +33,7 @@ class Replay final {
  public:
   // All must outlive the object. `progress`: is told if given. `segments`: messages tell theirs.
   Replay(const Schedule& schedule, const FlatLanes& flat, const Cluster& cluster, Network& network,
-         Progress* progress = nullptr, bool segments = false)
+         RoundProgress* progress = nullptr, bool segments = false)
       : schedule_(schedule),
         flat_(flat),
         network_(network),
@@ -42,7 +42,7 @@ class Replay final {
         steps_(flat.steps.data()),
         last_step_(static_cast<std::uint32_t>(std::max<std::size_t>(flat.steps.size(), 1) - 1)),
         receipt_s_{cluster.alpha_s, cluster.intra_alpha_s},
-        connections_(flat, schedule.frame.slots),
+        connections_(flat, schedule.header.slots),
         ends_(flat.end_count),
         calendar_(0, 1) {
     if constexpr (!Network::kDeferred) {
@@ -314,7 +314,7 @@ class Replay final {
   bool settle() {
     arrived_.clear();
     const bool any = network_.settle(arrived_);
-    for (const Arrival& arrival : arrived_) {
+    for (const MessageArrival& arrival : arrived_) {
       ConnectionState& c = connections_[arrival.connection];
       arrive(c, connections_.slot(c, connections_.timed(c)), arrival.at_s);
     }
@@ -401,7 +401,7 @@ class Replay final {
   const Schedule& schedule_;
   const FlatLanes& flat_;
   Network& network_;
-  Progress* const progress_;
+  RoundProgress* const progress_;
   const bool segments_;
   const FlatStep* const steps_;
   const std::uint32_t last_step_;
@@ -414,7 +414,7 @@ class Replay final {
   std::vector<PortQueue> queues_;
   Calendar calendar_;  // lanes, and behind them queues
   double now_s_ = 0;
-  std::vector<Arrival> arrived_;
+  std::vector<MessageArrival> arrived_;
 };
 
 }  // namespace r2ccl::sim

@@ -6,7 +6,7 @@
 
 namespace r2ccl::sim {
 
-Routes::Routes(const Cluster& cluster, const Frame& frame) : cluster_(cluster), frame_(frame) {
+Routes::Routes(const Cluster& cluster, const PlanHeader& header) : cluster_(cluster), header_(header) {
   for (std::uint32_t nic = 0; nic < cluster.nics; ++nic) {
     std::uint32_t owner = 0;
     for (std::uint32_t gpu = cluster.gpus; gpu-- > 0;) {
@@ -22,7 +22,7 @@ Routes::Routes(const Cluster& cluster, const Frame& frame) : cluster_(cluster), 
     for (std::uint32_t nic = 0; nic < cluster.nics; ++nic)
       owns_.push_back(owner_[nic] == gpu || cluster.home_nic(gpu) == nic);
   }
-  if (!frame.shares.empty() || cluster.fabric == Fabric::kRails)
+  if (!header.shares.empty() || cluster.fabric == Fabric::kRails)
     by_pair_ = Splitter(cluster.nics, kSmallestPart, pair_fractions());
 }
 
@@ -37,12 +37,12 @@ std::vector<double> Routes::pair_fractions() const {
         double sum = 0;
         for (std::uint32_t k = 0; k < m; ++k) {
           const double slower = std::min(cluster_.nic(u, k), cluster_.nic(v, k));
-          f[k] = !planned ? slower : slower > 0 ? frame_.shares.of(u, v)[k] : 0;
+          f[k] = !planned ? slower : slower > 0 ? header_.shares.of(u, v)[k] : 0;
           sum += f[k];
         }
         return sum;
       };
-      double sum = frame_.shares.empty() ? 0 : fill(true);
+      double sum = header_.shares.empty() ? 0 : fill(true);
       if (sum <= 0) sum = fill(false);  // nothing planned, or all of it on lost NICs
       for (std::uint32_t k = 0; k < m && sum > 0; ++k) f[k] /= sum;
     }
@@ -93,7 +93,7 @@ void Routes::divide(std::uint32_t server, const double* bytes_of_gpu, double* fr
 
 std::uint32_t Routes::mapped(std::uint32_t server, std::uint32_t rail) const {
   const std::size_t at = std::size_t{server} * cluster_.nics + rail;
-  return at < frame_.nic_of_rail.size() ? frame_.nic_of_rail[at] : rail;
+  return at < header_.nic_of_rail.size() ? header_.nic_of_rail[at] : rail;
 }
 
 std::optional<NicPair> Routes::pinned(std::uint32_t u, std::uint32_t v, std::uint32_t rail) const {

@@ -26,7 +26,7 @@ struct NicPair {
 class Routes final {
  public:
   // Both must outlive the object.
-  Routes(const Cluster& cluster, const Frame& frame);
+  Routes(const Cluster& cluster, const PlanHeader& header);
 
   // NICs of a lane pinned to `rail`, from server u to v. Nothing if they can not talk or one is lost.
   std::optional<NicPair> pinned(std::uint32_t u, std::uint32_t v, std::uint32_t rail) const;
@@ -54,7 +54,7 @@ class Routes final {
   void divide(std::uint32_t server, const double* bytes_of_gpu, double* fractions) const;
 
   const Cluster& cluster_;
-  const Frame& frame_;
+  const PlanHeader& header_;
   std::vector<std::uint32_t> owner_;
   std::vector<std::uint8_t> owns_;  // [gpu * nics + nic]
   Splitter by_pair_;

@@ -17,21 +17,21 @@ namespace r2ccl::sim {
 namespace {
 
 Status fits(const Schedule& schedule, const Cluster& cluster) {
-  const Frame& frame = schedule.frame;
-  if (frame.ranks != cluster.ranks() || schedule.lanes.size() != frame.ranks ||
-      frame.ranks_per_server != cluster.gpus) {
+  const PlanHeader& header = schedule.header;
+  if (header.ranks != cluster.ranks() || schedule.lanes.size() != header.ranks ||
+      header.ranks_per_server != cluster.gpus) {
     return fail(Fault::kMisuse,
                 fmt::format("the schedule is for {} ranks, {} per server; the cluster has {}, {} per server",
-                            frame.ranks, frame.ranks_per_server, cluster.ranks(), cluster.gpus));
+                            header.ranks, header.ranks_per_server, cluster.ranks(), cluster.gpus));
   }
-  if (!frame.shares.empty() && (frame.shares.servers != cluster.servers || frame.shares.rails != cluster.nics)) {
+  if (!header.shares.empty() && (header.shares.servers != cluster.servers || header.shares.rails != cluster.nics)) {
     return fail(Fault::kMisuse,
                 fmt::format("the schedule has shares for {} servers with {} rails; the cluster has {} with {}",
-                            frame.shares.servers, frame.shares.rails, cluster.servers, cluster.nics));
+                            header.shares.servers, header.shares.rails, cluster.servers, cluster.nics));
   }
-  if (!frame.nic_of_rail.empty() && frame.nic_of_rail.size() != cluster.rate.size()) {
+  if (!header.nic_of_rail.empty() && header.nic_of_rail.size() != cluster.rate.size()) {
     return fail(Fault::kMisuse, fmt::format("the schedule maps {} rails; the cluster has {} NICs",
-                                            frame.nic_of_rail.size(), cluster.rate.size()));
+                                            header.nic_of_rail.size(), cluster.rate.size()));
   }
   return {};
 }
@@ -64,9 +64,9 @@ class Timer final {
   Result<Timing> time() {
     const bool whole = options_.whole || !options_.faults.empty() || options_.occupancy != nullptr ||
                        options_.model == PortModel::kFair;
-    const std::optional<Pipeline> pipeline = whole ? std::nullopt : pipeline_of(flat_, schedule_.frame);
+    const std::optional<LongPipeline> pipeline = whole ? std::nullopt : pipeline_of(flat_, schedule_.header);
     if (pipeline) {
-      Progress progress(flat_, cluster_, *pipeline);
+      RoundProgress progress(flat_, cluster_, *pipeline);
       const std::int64_t left_out = std::int64_t{pipeline->rounds} - pipeline->shorter;
       stretch(flat_, pipeline->start, -left_out);
       Result<Timing> timing = run(&progress);
@@ -84,17 +84,17 @@ class Timer final {
   }
 
  private:
-  Result<Timing> run(Progress* progress) {
+  Result<Timing> run(RoundProgress* progress) {
     Timing timing;
     timing.nic_bytes_out.assign(cluster_.rate.size(), 0);
     timing.nic_bytes_in.assign(cluster_.rate.size(), 0);
     switch (options_.model) {
       case PortModel::kMultiPort: {
-        MultiPort network(cluster_, schedule_.frame, traffic_, options_, timing);
+        MultiPort network(cluster_, schedule_.header, traffic_, options_, timing);
         return replay(network, timing, progress);
       }
       case PortModel::kFair: {
-        Fair network(cluster_, schedule_.frame, flat_.connections.size(), timing);
+        Fair network(cluster_, schedule_.header, flat_.connections.size(), timing);
         return replay(network, timing, progress);
       }
       case PortModel::kOnePort: {
@@ -106,7 +106,7 @@ class Timer final {
   }
 
   template <class Network>
-  Result<Timing> replay(Network& network, Timing& timing, Progress* progress) {
+  Result<Timing> replay(Network& network, Timing& timing, RoundProgress* progress) {
     Replay<Network> replay(schedule_, flat_, cluster_, network, progress, options_.occupancy != nullptr);
     const Result<double> end_s = replay.run();
     if constexpr (requires { network.error(); }) {
@@ -167,7 +167,7 @@ Result<Timing> time_schedule(const Schedule& schedule, const Cluster& cluster, s
   if (Status ok = fits(options, cluster); !ok) return std::unexpected(ok.error());
   FlatLanes own;
   FlatLanes& flat = kept != nullptr ? *kept : own;
-  if (flat.lanes.empty() || !resize(flat, schedule.frame.layout, bytes)) flat = flatten(schedule, bytes);
+  if (flat.lanes.empty() || !resize(flat, schedule.header.layout, bytes)) flat = flatten(schedule, bytes);
   return Timer(schedule, cluster, options, flat).time();
 }
 

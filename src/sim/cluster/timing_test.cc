@@ -98,7 +98,7 @@ TEST(Timing, LanesPinnedToOneBackupNicTakeTwiceAsLong) {
     EXPECT_EQ(time_schedule(schedule, cluster, kGiB).error().fault, Fault::kMisuse) << "rail 6 is lost and not mapped";
     for (std::uint32_t server = 0; server < 8; ++server) {
       for (std::uint8_t rail = 0; rail < 8; ++rail)
-        schedule.frame.nic_of_rail.push_back(server == 3 && rail == 6 ? 7 : rail);
+        schedule.header.nic_of_rail.push_back(server == 3 && rail == 6 ? 7 : rail);
     }
     EXPECT_NEAR(time_of(schedule, cluster, kGiB) / healthy_s, 2, 0.02);
     EXPECT_NEAR(time_of(schedule, cluster, kGiB, {.model = PortModel::kFair}) / healthy_s, 2, 0.02);
@@ -149,7 +149,7 @@ TEST(Timing, OnePortHoldsAQuickServerThatTalksToASlowOne) {
   Cluster cluster = without_latency(3, 1, 1);
   ASSERT_TRUE(slow_nic(cluster, 1, 0, 0.25));
   Schedule schedule;
-  schedule.frame = test_frame(3, 1, Layout::equal(1));
+  schedule.header = test_header(3, 1, Layout::equal(1));
   schedule.lanes = {{lane_of({send_step(fixed(1)), send_step(fixed(2))})},
                     {lane_of({receive_step(fixed(0))})},
                     {lane_of({receive_step(fixed(0))})}};
@@ -165,7 +165,7 @@ TEST(Timing, TheSlowerEndDecidesWhenAMessageIsThere) {
     for (const std::uint64_t bytes : {100'000U, 50'000'000U}) {
       for (const std::int32_t rail : {kAnyRail, 0}) {
         Schedule schedule;
-        schedule.frame = test_frame(2, 1, Layout::equal(1));
+        schedule.header = test_header(2, 1, Layout::equal(1));
         schedule.lanes = {{lane_of({send_step(fixed(1))}, rail)}, {lane_of({receive_step(fixed(0))})}};
         for (const PortModel model : {PortModel::kMultiPort, PortModel::kFair, PortModel::kOnePort}) {
           EXPECT_NEAR(time_of(schedule, cluster, bytes, {.model = model}), static_cast<double>(bytes) / 5e9 + 1e-3,
@@ -211,13 +211,13 @@ TEST(Timing, PlannedSharesReachTheBoundOnIsolatedRails) {
   ASSERT_TRUE(lose_nic(cluster, 0, 1));
   Schedule schedule = direct_schedule({0.1, 0.3, 0.3, 0.3}, {.segments = 64});
   const double equal_s = time_of(schedule, cluster, kGiB);
-  schedule.frame.shares = {.servers = 4, .rails = 4, .share = std::vector<std::uint16_t>(64)};
+  schedule.header.shares = {.servers = 4, .rails = 4, .share = std::vector<std::uint16_t>(64)};
   for (std::uint32_t u = 0; u < 4; ++u) {
     for (std::uint32_t v = 0; v < 4; ++v) {
       const bool lost = u == 0 || v == 0;
       const std::vector<std::uint16_t> share =
           lost ? std::vector<std::uint16_t>{1366, 0, 1365, 1365} : std::vector<std::uint16_t>{910, 1366, 910, 910};
-      std::copy(share.begin(), share.end(), schedule.frame.shares.share.begin() + (u * 4 + v) * 4);
+      std::copy(share.begin(), share.end(), schedule.header.shares.share.begin() + (u * 4 + v) * 4);
     }
   }
   const double least_s = bound_s(cluster, kGiB);
@@ -244,7 +244,7 @@ TEST(Timing, AChangedScheduleChangesTheTime) {
 // A rank sends twice; the second lane waits for the receipt of the first message.
 Schedule two_sends(Wait wait) {
   Schedule schedule;
-  schedule.frame = test_frame(2, 1, Layout::equal(1));
+  schedule.header = test_header(2, 1, Layout::equal(1));
   Step second = send_step(fixed(1), fixed(0), 1);
   second.waits = {wait};
   schedule.lanes = {{lane_of({send_step(fixed(1))}), lane_of({second})},
@@ -313,13 +313,13 @@ TEST(Timing, AGpuWithoutItsNicReachesOthersThroughItsNeighbours) {
   Cluster cluster = without_latency(2, 2, 2);
   cluster.intra_alpha_s = 1e-3;
   Schedule schedule;
-  schedule.frame = test_frame(4, 2, Layout::equal(1));
+  schedule.header = test_header(4, 2, Layout::equal(1));
   schedule.lanes.resize(4);
   schedule.lanes[0] = {lane_of({send_step(fixed(2))}, 0)};
   schedule.lanes[2] = {lane_of({receive_step(fixed(0))})};
   EXPECT_NEAR(time_of(schedule, cluster, 50'000'000), 1e-3, 1e-9);
   ASSERT_TRUE(lose_nic(cluster, 0, 0));
-  schedule.frame.nic_of_rail = {1, 1, 0, 1};
+  schedule.header.nic_of_rail = {1, 1, 0, 1};
   EXPECT_NEAR(time_of(schedule, cluster, 50'000'000), 2e-3, 1e-9);
 }
 

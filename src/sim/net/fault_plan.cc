@@ -6,39 +6,39 @@
 
 namespace r2ccl::sim {
 
-const char* to_text(FaultKind kind) {
+const char* to_text(SimFaultKind kind) {
   switch (kind) {
-    case FaultKind::kCut:
+    case SimFaultKind::kCut:
       return "cut";
-    case FaultKind::kCutAll:
+    case SimFaultKind::kCutAll:
       return "cut all";
-    case FaultKind::kBlackHole:
+    case SimFaultKind::kBlackHole:
       return "black-hole";
-    case FaultKind::kOneWayLoss:
+    case SimFaultKind::kOneWayLoss:
       return "one-way loss";
-    case FaultKind::kPacketLoss:
+    case SimFaultKind::kPacketLoss:
       return "packet loss";
-    case FaultKind::kDelaySpike:
+    case SimFaultKind::kDelaySpike:
       return "delay spike";
-    case FaultKind::kSlowDown:
+    case SimFaultKind::kSlowDown:
       return "slow-down";
-    case FaultKind::kCorruptHeader:
+    case SimFaultKind::kCorruptHeader:
       return "corrupt header";
-    case FaultKind::kCorruptPayload:
+    case SimFaultKind::kCorruptPayload:
       return "corrupt payload";
-    case FaultKind::kNicDown:
+    case SimFaultKind::kNicDown:
       return "NIC down";
-    case FaultKind::kNicLost:
+    case SimFaultKind::kNicLost:
       return "NIC lost";
-    case FaultKind::kServerCutOff:
+    case SimFaultKind::kServerCutOff:
       return "server cut off";
-    case FaultKind::kPause:
+    case SimFaultKind::kPause:
       return "pause";
-    case FaultKind::kProcessDeath:
+    case SimFaultKind::kProcessDeath:
       return "process death";
-    case FaultKind::kServerDeath:
+    case SimFaultKind::kServerDeath:
       return "server death";
-    case FaultKind::kPartition:
+    case SimFaultKind::kPartition:
       return "partition";
   }
   return "?";
@@ -50,8 +50,8 @@ std::string notice_text(Duration notice) {
   return notice == Network::kNeverNotices ? "never" : fmt::format("{:.3f} ms", to_ms(notice));
 }
 
-bool for_good(FaultKind kind) {
-  return kind == FaultKind::kProcessDeath || kind == FaultKind::kServerDeath || kind == FaultKind::kPartition;
+bool for_good(SimFaultKind kind) {
+  return kind == SimFaultKind::kProcessDeath || kind == SimFaultKind::kServerDeath || kind == SimFaultKind::kPartition;
 }
 
 }  // namespace
@@ -64,10 +64,11 @@ std::string to_text(const PlannedFault& fault) {
   }
   text += fmt::format(", server {} NIC {}", fault.nic.server, fault.nic.nic);
   if (fault.local != 0) text += fmt::format(" process {} there", fault.local);
-  if (fault.kind == FaultKind::kCut || fault.kind == FaultKind::kCutAll || fault.kind == FaultKind::kOneWayLoss) {
+  if (fault.kind == SimFaultKind::kCut || fault.kind == SimFaultKind::kCutAll ||
+      fault.kind == SimFaultKind::kOneWayLoss) {
     text += fmt::format(" to server {} NIC {}", fault.other.server, fault.other.nic);
   }
-  if (fault.kind == FaultKind::kCut || fault.kind == FaultKind::kCutAll) {
+  if (fault.kind == SimFaultKind::kCut || fault.kind == SimFaultKind::kCutAll) {
     text += fmt::format(", noticed after {} and {}{}", notice_text(fault.notice_nic), notice_text(fault.notice_other),
                         fault.late_prefix ? ", late prefix" : "");
   }
@@ -88,7 +89,7 @@ Duration FaultPlan::quiet_by() const {
   return last;
 }
 
-FaultDriver::FaultDriver(World& world, Network& network, const FaultPlan& plan,
+FaultDriver::FaultDriver(SimWorld& world, Network& network, const FaultPlan& plan,
                          std::function<void(const PlannedFault&)> on_process_fault)
     : world_(world),
       network_(network),
@@ -122,7 +123,7 @@ void FaultDriver::on_event(std::uint32_t kind, std::uint32_t argument) {
   if (fault.lasts != Duration{}) world_.after(fault.lasts, *this, kEnd, argument);
 }
 
-void FaultDriver::for_data_nics(std::uint8_t server, const std::function<void(NicState&)>& body) {
+void FaultDriver::for_data_nics(std::uint8_t server, const std::function<void(SimNicState&)>& body) {
   for (std::uint8_t i = 0; i + 1u < network_.nics_per_server(); ++i) body(network_.nic({server, i}));
 }
 
@@ -139,49 +140,49 @@ void FaultDriver::cut_all(const PlannedFault& fault) {
 // A fault that ends restores the NIC to health, even if another one like it was still to last: faults overlap in any way,
 // but nothing stays broken.
 void FaultDriver::apply(const PlannedFault& fault, bool on) {
-  NicState& nic = network_.nic(fault.nic);
-  const auto deafen = [on](NicState& state) { state.transmit_loss = state.receive_loss = on ? 1 : 0; };
+  SimNicState& nic = network_.nic(fault.nic);
+  const auto deafen = [on](SimNicState& state) { state.transmit_loss = state.receive_loss = on ? 1 : 0; };
   switch (fault.kind) {
-    case FaultKind::kCut:
+    case SimFaultKind::kCut:
       if (on) network_.cut(fault.nic, fault.other, fault.notice_nic, fault.notice_other, fault.late_prefix);
       return;
-    case FaultKind::kCutAll:
+    case SimFaultKind::kCutAll:
       return cut_all(fault);
-    case FaultKind::kBlackHole:
+    case SimFaultKind::kBlackHole:
       return deafen(nic);
-    case FaultKind::kOneWayLoss:
+    case SimFaultKind::kOneWayLoss:
       return network_.set_pair_loss(fault.nic, fault.other, on ? 1 : 0);
-    case FaultKind::kPacketLoss:
+    case SimFaultKind::kPacketLoss:
       nic.transmit_loss = on ? fault.amount : 0;
       return;
-    case FaultKind::kDelaySpike:
+    case SimFaultKind::kDelaySpike:
       nic.extra_delay = on ? Duration(static_cast<Duration::rep>(fault.amount * 1e6)) : Duration{};
       return;
-    case FaultKind::kSlowDown:
+    case SimFaultKind::kSlowDown:
       nic.rate_bytes_s = network_.config().rate_bytes_s * (on ? fault.amount : 1);
       return;
-    case FaultKind::kCorruptHeader:
+    case SimFaultKind::kCorruptHeader:
       nic.corrupt_header = on;
       return;
-    case FaultKind::kCorruptPayload:
+    case SimFaultKind::kCorruptPayload:
       nic.corrupt_payload = on;
       return;
-    case FaultKind::kNicDown:
+    case SimFaultKind::kNicDown:
       return network_.set_carrier(fault.nic, !on);
-    case FaultKind::kNicLost:
+    case SimFaultKind::kNicLost:
       nic.dead = true;
       if (fault.amount > 0) network_.set_carrier(fault.nic, false);
       return;
-    case FaultKind::kServerCutOff:
+    case SimFaultKind::kServerCutOff:
       return for_data_nics(fault.nic.server, deafen);
-    case FaultKind::kPause:
-    case FaultKind::kProcessDeath:
+    case SimFaultKind::kPause:
+    case SimFaultKind::kProcessDeath:
       if (on) on_process_fault_(fault);
       return;
-    case FaultKind::kServerDeath:
-    case FaultKind::kPartition: {
-      const bool management = fault.kind == FaultKind::kServerDeath || fault.amount > 0;
-      for_data_nics(fault.nic.server, [](NicState& state) { state.dead = true; });
+    case SimFaultKind::kServerDeath:
+    case SimFaultKind::kPartition: {
+      const bool management = fault.kind == SimFaultKind::kServerDeath || fault.amount > 0;
+      for_data_nics(fault.nic.server, [](SimNicState& state) { state.dead = true; });
       if (management)
         network_.nic({fault.nic.server, static_cast<std::uint8_t>(network_.nics_per_server() - 1)}).dead = true;
       return on_process_fault_(fault);

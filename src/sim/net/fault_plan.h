@@ -11,7 +11,7 @@
 
 namespace r2ccl::sim {
 
-enum class FaultKind : std::uint8_t {
+enum class SimFaultKind : std::uint8_t {
   kCut,             // connections between two NICs are reset; the ends notice at their own times, or only one does
   kCutAll,          // every connection between two servers at once, the management NIC's too
   kBlackHole,       // a NIC neither sends nor receives, silently
@@ -29,7 +29,7 @@ enum class FaultKind : std::uint8_t {
   kServerDeath,     // for good: silent
   kPartition,       // for good: no data NIC of the server reaches anybody; amount > 0: nor does its management NIC
 };
-const char* to_text(FaultKind kind);
+const char* to_text(SimFaultKind kind);
 
 // Aims a fault at a moment of the protocol: the n-th such event at that process.
 struct Trigger {
@@ -39,7 +39,7 @@ struct Trigger {
 };
 
 struct PlannedFault {
-  FaultKind kind{};
+  SimFaultKind kind{};
   Duration at{};  // after the start; with a trigger: after its event
   std::optional<Trigger> trigger{};
   Duration lasts{};        // zero: heals at once by nature (cut, corruption), or never (deaths)
@@ -64,7 +64,7 @@ struct FaultPlan {
 // Applies a plan. Deaths of processes are reported to `on_death` (process index) so that its owner can stop it.
 class FaultDriver final : private EventTarget {
  public:
-  FaultDriver(World& world, Network& network, const FaultPlan& plan,
+  FaultDriver(SimWorld& world, Network& network, const FaultPlan& plan,
               std::function<void(const PlannedFault&)> on_process_fault);
 
   void start();  // times in the plan count from now
@@ -76,9 +76,9 @@ class FaultDriver final : private EventTarget {
   void on_event(std::uint32_t kind, std::uint32_t argument) override;
   void apply(const PlannedFault& fault, bool on);
   void cut_all(const PlannedFault& fault);
-  void for_data_nics(std::uint8_t server, const std::function<void(NicState&)>& body);
+  void for_data_nics(std::uint8_t server, const std::function<void(SimNicState&)>& body);
 
-  World& world_;
+  SimWorld& world_;
   Network& network_;
   const FaultPlan& plan_;
   std::function<void(const PlannedFault&)> on_process_fault_;

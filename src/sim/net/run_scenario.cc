@@ -50,7 +50,7 @@ class Run {
   bool dead(std::size_t process) const { return !world_.alive(processes_[process]->slot()); }
 
   const Scenario& scenario_;
-  World world_;
+  SimWorld world_;
   Network network_;
   Referee referee_;
   Workload workload_;
@@ -64,14 +64,14 @@ class Run {
 void Run::on_process_fault(const PlannedFault& fault) {
   const std::size_t first = scenario_.first_process(fault.nic.server);
   const std::size_t end = std::min(first + scenario_.per_server, scenario_.processes);
-  if (fault.kind == FaultKind::kPause)
+  if (fault.kind == SimFaultKind::kPause)
     return world_.pause(processes_[first + fault.local]->slot(), world_.now() + fault.lasts);
   for (std::size_t i = first; i < end; ++i) {
-    if (fault.kind == FaultKind::kProcessDeath && i != first + fault.local) continue;
+    if (fault.kind == SimFaultKind::kProcessDeath && i != first + fault.local) continue;
     victim_[i] = true;
-    if (fault.kind == FaultKind::kPartition) continue;
+    if (fault.kind == SimFaultKind::kPartition) continue;
     world_.kill(processes_[i]->slot());
-    if (fault.kind == FaultKind::kProcessDeath) network_.drop_process(processes_[i]->dialer(), fault.amount > 0);
+    if (fault.kind == SimFaultKind::kProcessDeath) network_.drop_process(processes_[i]->dialer(), fault.amount > 0);
     workload_.on_process_dead(i);
   }
 }

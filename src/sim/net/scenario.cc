@@ -111,11 +111,12 @@ void draw_actions(SimRandom& random, Scenario& scenario, Duration window) {
 }
 
 // What a seed may do to its network.
-constexpr FaultKind kHealing[] = {FaultKind::kCut,        FaultKind::kCutAll,        FaultKind::kBlackHole,
-                                  FaultKind::kOneWayLoss, FaultKind::kPacketLoss,    FaultKind::kDelaySpike,
-                                  FaultKind::kSlowDown,   FaultKind::kCorruptHeader, FaultKind::kCorruptPayload,
-                                  FaultKind::kNicDown,    FaultKind::kServerCutOff,  FaultKind::kPause};
-constexpr FaultKind kHarmless[] = {FaultKind::kDelaySpike, FaultKind::kSlowDown, FaultKind::kPause};
+constexpr SimFaultKind kHealing[] = {
+    SimFaultKind::kCut,        SimFaultKind::kCutAll,        SimFaultKind::kBlackHole,
+    SimFaultKind::kOneWayLoss, SimFaultKind::kPacketLoss,    SimFaultKind::kDelaySpike,
+    SimFaultKind::kSlowDown,   SimFaultKind::kCorruptHeader, SimFaultKind::kCorruptPayload,
+    SimFaultKind::kNicDown,    SimFaultKind::kServerCutOff,  SimFaultKind::kPause};
+constexpr SimFaultKind kHarmless[] = {SimFaultKind::kDelaySpike, SimFaultKind::kSlowDown, SimFaultKind::kPause};
 constexpr EventKind kAims[] = {EventKind::kPathDown,    EventKind::kPathDown,      EventKind::kFenceSent,
                                EventKind::kFenceSent,   EventKind::kFenceReceived, EventKind::kChunkReplayed,
                                EventKind::kPathUp,      EventKind::kPathSuspect,   EventKind::kChunkHedged,
@@ -152,7 +153,7 @@ void draw_cut(Drawing& d, PlannedFault& fault) {
   fault.late_prefix = d.random.chance(0.6);
 }
 
-PlannedFault draw_fault(Drawing& d, FaultKind kind) {
+PlannedFault draw_fault(Drawing& d, SimFaultKind kind) {
   SimRandom& random = d.random;
   PlannedFault fault{.kind = kind};
   fault.nic = draw_nic(d);
@@ -164,14 +165,14 @@ PlannedFault draw_fault(Drawing& d, FaultKind kind) {
       rails || random.chance(0.6) ? fault.nic.nic : static_cast<std::uint8_t>(random.below(d.scenario.data_nics));
   fault.at = random.between(Duration{}, d.window + d.window / 4);
   fault.lasts = Duration(random.log_uniform(200e3, static_cast<double>(kFaultLastsMax.count())));
-  if (kind == FaultKind::kCut || kind == FaultKind::kCutAll) {
+  if (kind == SimFaultKind::kCut || kind == SimFaultKind::kCutAll) {
     draw_cut(d, fault);
     fault.lasts = {};
   }
-  if (kind == FaultKind::kPause && d.scenario.per_server > 1) fault.local = draw_local(d, fault.nic.server);
-  if (kind == FaultKind::kPacketLoss) fault.amount = static_cast<double>(random.between(1, 30)) / 100;
-  if (kind == FaultKind::kDelaySpike) fault.amount = static_cast<double>(random.between(1, d.harmless ? 20 : 140));
-  if (kind == FaultKind::kSlowDown) fault.amount = static_cast<double>(random.between(5, 50)) / 100;
+  if (kind == SimFaultKind::kPause && d.scenario.per_server > 1) fault.local = draw_local(d, fault.nic.server);
+  if (kind == SimFaultKind::kPacketLoss) fault.amount = static_cast<double>(random.between(1, 30)) / 100;
+  if (kind == SimFaultKind::kDelaySpike) fault.amount = static_cast<double>(random.between(1, d.harmless ? 20 : 140));
+  if (kind == SimFaultKind::kSlowDown) fault.amount = static_cast<double>(random.between(5, 50)) / 100;
   if (d.triggers && random.chance(0.5)) {
     fault.trigger = Trigger{.kind = kAims[random.below(std::size(kAims))],
                             .process = static_cast<std::uint8_t>(random.below(d.scenario.processes)),
@@ -182,7 +183,7 @@ PlannedFault draw_fault(Drawing& d, FaultKind kind) {
 }
 
 void draw_flap(Drawing& d, FaultPlan& plan) {
-  PlannedFault fault = draw_fault(d, d.random.chance(0.5) ? FaultKind::kNicDown : FaultKind::kBlackHole);
+  PlannedFault fault = draw_fault(d, d.random.chance(0.5) ? SimFaultKind::kNicDown : SimFaultKind::kBlackHole);
   fault.trigger.reset();
   fault.lasts = d.random.between(1ms, 200ms);
   const Duration pause = d.random.between(1ms, 200ms);
@@ -203,14 +204,14 @@ enum class Theme : std::uint8_t {
 void lose_notices(Drawing& d, Scenario& scenario) {
   scenario.session.limits.heartbeat = kSlowHeartbeat;
   scenario.session.limits.peer_timeout = kPatientPeerTimeout;
-  PlannedFault lost = draw_fault(d, FaultKind::kNicLost);
+  PlannedFault lost = draw_fault(d, SimFaultKind::kNicLost);
   lost.trigger.reset();
   lost.at = d.random.between(Duration{}, d.window);
   lost.nic.nic = static_cast<std::uint8_t>(lost.nic.nic % scenario.data_nics);
   lost.lasts = {};
   lost.amount = 1;
   scenario.plan.faults.push_back(lost);
-  PlannedFault all = draw_fault(d, FaultKind::kCutAll);
+  PlannedFault all = draw_fault(d, SimFaultKind::kCutAll);
   all.nic.server = lost.nic.server;
   all.other.server = static_cast<std::uint8_t>((lost.nic.server + 1) % scenario.servers());
   all.trigger = Trigger{.kind = EventKind::kFenceSent, .process = scenario.first_process(lost.nic.server)};
@@ -223,14 +224,14 @@ void delay_notices(Drawing& d, Scenario& scenario) {
   const auto management = static_cast<std::uint8_t>(scenario.data_nics);
   const auto server = static_cast<std::uint8_t>(d.random.below(scenario.servers()));
   for (std::uint64_t i = d.random.between(1, 3); i > 0; --i) {
-    PlannedFault cut = draw_fault(d, FaultKind::kCut);
+    PlannedFault cut = draw_fault(d, SimFaultKind::kCut);
     cut.trigger.reset();
-    PlannedFault hole = draw_fault(d, d.random.chance(0.5) ? FaultKind::kBlackHole : FaultKind::kDelaySpike);
+    PlannedFault hole = draw_fault(d, d.random.chance(0.5) ? SimFaultKind::kBlackHole : SimFaultKind::kDelaySpike);
     hole.trigger.reset();
     hole.nic = {server, management};
     hole.at = std::max(cut.at - 1ms, Duration{});
     hole.lasts = d.random.between(100ms, 700ms);
-    if (hole.kind == FaultKind::kDelaySpike) hole.amount = static_cast<double>(d.random.between(100, 700));
+    if (hole.kind == SimFaultKind::kDelaySpike) hole.amount = static_cast<double>(d.random.between(100, 700));
     scenario.plan.faults.push_back(hole);
     scenario.plan.faults.push_back(cut);
   }
@@ -240,7 +241,7 @@ void delay_landings(Drawing& d, Scenario& scenario) {
   scenario.network.segment_bytes = d.random.between(400, 900);
   scenario.session.limits.chunk_bytes = d.random.between(4096, 8192);
   for (std::uint64_t i = d.random.between(2, 6); i > 0; --i) {
-    PlannedFault spike = draw_fault(d, FaultKind::kDelaySpike);
+    PlannedFault spike = draw_fault(d, SimFaultKind::kDelaySpike);
     spike.trigger = Trigger{.kind = EventKind::kChunkSent,
                             .process = scenario.first_process(spike.nic.server),
                             .nth = static_cast<int>(d.random.between(1, 40))};
@@ -267,7 +268,8 @@ void draw_theme(Drawing& d, Scenario& scenario) {
 }
 
 bool has_lost_nic(const FaultPlan& plan) {
-  return std::ranges::any_of(plan.faults, [](const PlannedFault& fault) { return fault.kind == FaultKind::kNicLost; });
+  return std::ranges::any_of(plan.faults,
+                             [](const PlannedFault& fault) { return fault.kind == SimFaultKind::kNicLost; });
 }
 
 void draw_plan(SimRandom& random, Scenario& scenario, Duration window) {
@@ -281,11 +283,12 @@ void draw_plan(SimRandom& random, Scenario& scenario, Duration window) {
             .one_rail = random.chance(0.4),
             .triggers = random.chance(0.5)};
   scenario.never_silent = d.harmless;
-  std::vector<FaultKind> kinds;
-  for (FaultKind kind : d.harmless ? std::span<const FaultKind>(kHarmless) : std::span<const FaultKind>(kHealing)) {
+  std::vector<SimFaultKind> kinds;
+  for (SimFaultKind kind :
+       d.harmless ? std::span<const SimFaultKind>(kHarmless) : std::span<const SimFaultKind>(kHealing)) {
     if (random.chance(0.35)) kinds.push_back(kind);
   }
-  if (kinds.empty()) kinds.push_back(d.harmless ? FaultKind::kSlowDown : FaultKind::kCut);
+  if (kinds.empty()) kinds.push_back(d.harmless ? SimFaultKind::kSlowDown : SimFaultKind::kCut);
   FaultPlan& plan = scenario.plan;
   plan.trigger_by = 2 * window;
   for (std::uint64_t i = random.between(1, 8); i > 0; --i)
@@ -293,14 +296,15 @@ void draw_plan(SimRandom& random, Scenario& scenario, Duration window) {
   if (!d.harmless && random.chance(0.15)) draw_flap(d, plan);
   draw_theme(d, scenario);
   if (!d.harmless && scenario.data_nics > 1 && !has_lost_nic(plan) && random.chance(kNicLostShare)) {
-    PlannedFault lost = draw_fault(d, FaultKind::kNicLost);
+    PlannedFault lost = draw_fault(d, SimFaultKind::kNicLost);
     lost.nic.nic = static_cast<std::uint8_t>(lost.nic.nic % scenario.data_nics);
     lost.lasts = {};
     lost.amount = random.chance(0.5) ? 1 : 0;
     plan.faults.push_back(lost);
   }
   if (!d.harmless && random.chance(kLethalShare)) {
-    constexpr FaultKind kDeaths[] = {FaultKind::kProcessDeath, FaultKind::kServerDeath, FaultKind::kPartition};
+    constexpr SimFaultKind kDeaths[] = {SimFaultKind::kProcessDeath, SimFaultKind::kServerDeath,
+                                        SimFaultKind::kPartition};
     PlannedFault death{.kind = kDeaths[random.below(3)], .at = random.between(Duration{}, window)};
     death.nic.server = static_cast<std::uint8_t>(random.below(scenario.servers()));
     if (scenario.per_server > 1) death.local = draw_local(d, death.nic.server);

@@ -24,7 +24,7 @@ void SimLog::write(LogLevel, std::string_view line) {
   trace_(fmt::format("{:12.6f} process {} log: {}", to_seconds(world_.now().time_since_epoch()), process_, line));
 }
 
-SimProcess::SimProcess(std::size_t index, const Scenario& scenario, World& world, Network& network, Referee& referee,
+SimProcess::SimProcess(std::size_t index, const Scenario& scenario, SimWorld& world, Network& network, Referee& referee,
                        Workload& workload, CollectiveBoard& board)
     : index_(index),
       scenario_(scenario),

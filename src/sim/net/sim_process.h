@@ -16,7 +16,7 @@ namespace r2ccl::sim {
 
 class SimLog final : public Log {
  public:
-  SimLog(std::size_t process, const std::function<void(const std::string&)>& trace, World& world)
+  SimLog(std::size_t process, const std::function<void(const std::string&)>& trace, SimWorld& world)
       : process_(process), trace_(trace), world_(world) {}
   bool enabled(LogLevel) const override { return trace_ != nullptr; }
   void write(LogLevel level, std::string_view line) override;
@@ -24,12 +24,12 @@ class SimLog final : public Log {
  private:
   std::size_t process_;
   const std::function<void(const std::string&)>& trace_;
-  World& world_;
+  SimWorld& world_;
 };
 
-class SimProcess final : public Process, private EventListener {
+class SimProcess final : public Stepped, private EventListener {
  public:
-  SimProcess(std::size_t index, const Scenario& scenario, World& world, Network& network, Referee& referee,
+  SimProcess(std::size_t index, const Scenario& scenario, SimWorld& world, Network& network, Referee& referee,
              Workload& workload, CollectiveBoard& board);
   ~SimProcess() override;
 
@@ -66,7 +66,7 @@ class SimProcess final : public Process, private EventListener {
 
   const std::size_t index_;
   const Scenario& scenario_;
-  World& world_;
+  SimWorld& world_;
   Network& network_;
   Referee& referee_;
   Workload& workload_;

@@ -4,26 +4,26 @@
 
 namespace r2ccl::sim {
 
-World::World(std::uint64_t seed, const Scheduling& scheduling) : scheduling_(scheduling), random_(seed) {
+SimWorld::SimWorld(std::uint64_t seed, const Scheduling& scheduling) : scheduling_(scheduling), random_(seed) {
   now_ = Instant(1s);  // Not zero: code that takes a default Instant for "never happened" must not be right by luck.
 }
 
-void World::at(Instant when, EventTarget& target, std::uint32_t kind, std::uint32_t argument) {
+void SimWorld::at(Instant when, EventTarget& target, std::uint32_t kind, std::uint32_t argument) {
   queue_.push({std::max(when, now_), next_order_++, &target, kind, argument});
 }
 
-ProcessIndex World::add(Process& process) {
+ProcessIndex SimWorld::add(Stepped& process) {
   slots_.push_back({.process = &process});
   const auto index = static_cast<ProcessIndex>(slots_.size() - 1);
   schedule_step(index, now_);
   return index;
 }
 
-void World::wake(ProcessIndex index) {
+void SimWorld::wake(ProcessIndex index) {
   schedule_step(index, now_ + random_.between(scheduling_.delay_min, scheduling_.delay_max));
 }
 
-void World::pause(ProcessIndex index, Instant until) {
+void SimWorld::pause(ProcessIndex index, Instant until) {
   Slot& slot = slots_[index];
   slot.paused_until = std::max(slot.paused_until, until);
   if (slot.scheduled < slot.paused_until) {
@@ -32,11 +32,11 @@ void World::pause(ProcessIndex index, Instant until) {
   }
 }
 
-void World::kill(ProcessIndex index) {
+void SimWorld::kill(ProcessIndex index) {
   slots_[index].alive = false;
 }
 
-void World::schedule_step(ProcessIndex index, Instant when) {
+void SimWorld::schedule_step(ProcessIndex index, Instant when) {
   Slot& slot = slots_[index];
   if (!slot.alive || when == kNever) return;
   when = std::max(when, slot.paused_until);
@@ -45,7 +45,7 @@ void World::schedule_step(ProcessIndex index, Instant when) {
   at(when, *this, 0, index);
 }
 
-void World::on_event(std::uint32_t, std::uint32_t index) {
+void SimWorld::on_event(std::uint32_t, std::uint32_t index) {
   if (!slots_[index].alive || slots_[index].scheduled != now_) return;
   slots_[index].scheduled = kNever;
   const Turn turn = slots_[index].process->step(now_);
@@ -56,7 +56,7 @@ void World::on_event(std::uint32_t, std::uint32_t index) {
   schedule_step(index, turn.moved ? soonest : std::max(turn.next, soonest));
 }
 
-bool World::run_until(Instant until) {
+bool SimWorld::run_until(Instant until) {
   stopped_ = false;
   while (!queue_.empty() && queue_.top().when <= until && !exhausted()) {
     const Pending event = queue_.top();

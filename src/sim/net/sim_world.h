@@ -22,13 +22,13 @@ class EventTarget {
   virtual void on_event(std::uint32_t kind, std::uint32_t argument) = 0;
 
  private:
-  friend class World;
+  friend class SimWorld;
   std::uint32_t trace_id_ = 0;
 };
 
-class Process {
+class Stepped {
  public:
-  virtual ~Process() = default;
+  virtual ~Stepped() = default;
   virtual Turn step(Instant now) = 0;
 };
 
@@ -40,9 +40,9 @@ struct Scheduling {
 
 using ProcessIndex = std::uint32_t;
 
-class World final : public Clock, private EventTarget {
+class SimWorld final : public Clock, private EventTarget {
  public:
-  World(std::uint64_t seed, const Scheduling& scheduling);
+  SimWorld(std::uint64_t seed, const Scheduling& scheduling);
 
   Instant now() override { return now_; }
   SimRandom& random() { return random_; }
@@ -60,7 +60,7 @@ class World final : public Clock, private EventTarget {
     at(now_ + wait, target, kind, argument);
   }
 
-  ProcessIndex add(Process& process);
+  ProcessIndex add(Stepped& process);
   void wake(ProcessIndex index);                  // something became ready for it
   void pause(ProcessIndex index, Instant until);  // is not scheduled before then
   void kill(ProcessIndex index);                  // is never scheduled again
@@ -83,7 +83,7 @@ class World final : public Clock, private EventTarget {
     bool operator>(const Pending& other) const { return when != other.when ? when > other.when : order > other.order; }
   };
   struct Slot {
-    Process* process;
+    Stepped* process;
     bool alive = true;
     Instant paused_until{};
     int idle_steps = 0;

@@ -14,8 +14,8 @@ constexpr std::size_t kProofsMax = 16;  // a shape of 1,024 ranks is a few megab
 constexpr std::size_t kKeptSteps = std::size_t{1} << 18;
 
 // What a proof depends on, besides the lanes. all_to_all compares the sizes of pieces, so it keeps them.
-Frame shape_of(const Frame& frame) {
-  Frame shape = frame;
+PlanHeader shape_of(const PlanHeader& header) {
+  PlanHeader shape = header;
   shape.shares = {};
   shape.algorithm.clear();
   if (shape.collective != Collective::kAllToAll) {
@@ -40,25 +40,25 @@ class Stopwatch final {
 }  // namespace
 
 Result<Proofs::Proven*> Proofs::check(const Schedule& schedule) {
-  Frame frame = shape_of(schedule.frame);
+  PlanHeader header = shape_of(schedule.header);
   const auto known = std::find_if(proven_.begin(), proven_.end(), [&](const Proven& p) {
-    return p.shape.frame == frame && p.shape.lanes == schedule.lanes;
+    return p.shape.header == header && p.shape.lanes == schedule.lanes;
   });
   if (known != proven_.end()) return &*known;
   const Result<CheckReport> report = r2ccl::check(schedule);
   if (!report) return std::unexpected(report.error());
   if (proven_.size() == kProofsMax) proven_.erase(proven_.begin());
-  return &proven_.emplace_back(Schedule{std::move(frame), schedule.lanes}, *report);
+  return &proven_.emplace_back(Schedule{std::move(header), schedule.lanes}, *report);
 }
 
 Result<Evaluation> evaluate(const Schedule& schedule, std::uint64_t bytes, const Cluster& cluster, Proofs& proofs,
                             const EvaluateOptions& options) {
   Evaluation evaluation;
-  evaluation.name = schedule.frame.algorithm;
+  evaluation.name = schedule.header.algorithm;
   Stopwatch watch(options.clock);
   const Result<Proofs::Proven*> proven = proofs.check(schedule);
   if (!proven) {
-    return fail(Fault::kBug, fmt::format("the checker refuses {}: {}", schedule.frame.algorithm, proven.error().what));
+    return fail(Fault::kBug, fmt::format("the checker refuses {}: {}", schedule.header.algorithm, proven.error().what));
   }
   evaluation.checked = (*proven)->report;
   evaluation.check_wall_s = watch.lap();

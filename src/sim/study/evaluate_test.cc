@@ -24,7 +24,7 @@ TEST(Evaluate, AChangedScheduleChangesTheTime) {
   Schedule schedule = planned(cluster);
   const double planned_s = evaluate(schedule, kBytes, cluster, proofs)->timing.time_s;
   // Equal ownership is still right, and slower.
-  schedule.frame.layout.bounds = {0, 1, 2, 3, 4, 5, 6};
+  schedule.header.layout.bounds = {0, 1, 2, 3, 4, 5, 6};
   const double equal_s = evaluate(schedule, kBytes, cluster, proofs)->timing.time_s;
   EXPECT_GT(equal_s, 1.05 * planned_s);
   // So is a coarser pipeline.

@@ -105,7 +105,7 @@ TEST(Sweep, SomeOfTheFewServersShareNoRail) {
 TEST(Sweep, TheSmallMessagesGoToALatencyAlgorithm) {
   Cluster cluster = Cluster::uniform(16, 1, 8, 50e9);
   ASSERT_TRUE(lose_nic(cluster, 2, 3));
-  const std::string small = plan("auto", {.bytes = 4096}, cluster)->frame.algorithm;
+  const std::string small = plan("auto", {.bytes = 4096}, cluster)->header.algorithm;
   EXPECT_TRUE(small == "direct" || small == "recursive_doubling" || small == "tree") << small;
 }
 

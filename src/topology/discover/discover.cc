@@ -17,7 +17,7 @@ const Address* best_address(const Interface& interface) {
   return best == interface.addresses.end() ? nullptr : &*best;
 }
 
-Nic make_nic(const Interface& interface, const Address& address, const Place& place) {
+Nic make_nic(const Interface& interface, const Address& address, const MemoryPlace& place) {
   return {.id = {},
           .name = interface.name,
           .address = address,

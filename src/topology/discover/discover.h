@@ -21,7 +21,7 @@ inline constexpr std::size_t kNicsMax = 64;
 struct NicRequest {
   std::string list = {};    // "eth0,eth1", "10.0.0.1,10.0.1.1", "127.0.0.1,127.0.0.2" (loopback NICs); empty: find them
   std::string filter = {};  // NCCL_SOCKET_IFNAME, used when `list` is empty
-  Place place = {};         // where the memory is, for the distances
+  MemoryPlace place = {};   // where the memory is, for the distances
   std::uint64_t speed_bytes_s = 0;  // of every NIC; 0: as the interface tells it
 };
 

@@ -124,7 +124,7 @@ TEST(Discover, PciPathIsTheChainOfBridges) {
 }
 
 TEST(Discover, DistanceGoesBySwitchThenRootThenNode) {
-  const Place place{.numa_node = 0, .pci_path = "pci0000:00/0000:00:01.0/0000:01:00.0"};
+  const MemoryPlace place{.numa_node = 0, .pci_path = "pci0000:00/0000:00:01.0/0000:01:00.0"};
   Interface interface;
   interface.pci_path = "pci0000:00/0000:00:01.0/0000:02:00.0";
   EXPECT_EQ(distance_from(place, interface), Distance::kSameSwitch);

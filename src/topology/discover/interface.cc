@@ -104,7 +104,7 @@ std::string pci_path_of(std::string_view device_path) {
 }
 
 // Paths are root/port/…/device. Common root only: same root complex. A common port or bridge below it: same switch.
-Distance distance_from(const Place& place, const Interface& interface) {
+Distance distance_from(const MemoryPlace& place, const Interface& interface) {
   const auto here = components(place.pci_path);
   const auto there = components(interface.pci_path);
   const auto ends = std::mismatch(here.begin(), here.end(), there.begin(), there.end());

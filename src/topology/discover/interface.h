@@ -29,11 +29,11 @@ std::vector<Interface> read_interfaces(const std::string& sysfs = "/sys");
 std::string pci_path_of(std::string_view device_path);
 
 // The place of the memory that is sent: a NUMA node and, for a GPU, its PCI path.
-struct Place {
+struct MemoryPlace {
   int numa_node = -1;
   std::string pci_path;
 };
 // Unknown counts as the same node: a wrong guess must not push traffic away from a NIC.
-Distance distance_from(const Place& place, const Interface& interface);
+Distance distance_from(const MemoryPlace& place, const Interface& interface);
 
 }  // namespace r2ccl

@@ -126,16 +126,16 @@ namespace {
 
 // Fixed part and attributes of one message.
 template <class Info>
-struct Message {
+struct NetlinkMessage {
   const Info* info = nullptr;
   const std::byte* attributes = nullptr;
   std::size_t bytes = 0;
 
-  static std::optional<Message> read(const nlmsghdr& header) {
+  static std::optional<NetlinkMessage> read(const nlmsghdr& header) {
     if (header.nlmsg_len < NLMSG_LENGTH(sizeof(Info))) return std::nullopt;
     const auto* start = reinterpret_cast<const std::byte*>(&header);
     const std::size_t skipped = NLMSG_SPACE(sizeof(Info));
-    Message message{reinterpret_cast<const Info*>(start + NLMSG_HDRLEN), start + skipped, 0};
+    NetlinkMessage message{reinterpret_cast<const Info*>(start + NLMSG_HDRLEN), start + skipped, 0};
     if (header.nlmsg_len > skipped) message.bytes = header.nlmsg_len - skipped;
     return message;
   }
@@ -156,7 +156,7 @@ struct Message {
 };
 
 void read_link(CarrierBook& book, const nlmsghdr& header) {
-  const auto message = Message<ifinfomsg>::read(header);
+  const auto message = NetlinkMessage<ifinfomsg>::read(header);
   if (!message) return;
   const auto name = message->find(IFLA_IFNAME);
   if (name.empty()) return;
@@ -167,7 +167,7 @@ void read_link(CarrierBook& book, const nlmsghdr& header) {
 }
 
 void read_address(CarrierBook& book, const nlmsghdr& header) {
-  const auto message = Message<ifaddrmsg>::read(header);
+  const auto message = NetlinkMessage<ifaddrmsg>::read(header);
   if (!message) return;
   // On point-to-point interfaces IFA_ADDRESS is the other end.
   auto value = message->find(IFA_LOCAL);

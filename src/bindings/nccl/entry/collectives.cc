@@ -5,7 +5,7 @@
 #include "bindings/nccl/entry/entry.h"
 #include "bindings/nccl/group.h"
 
-namespace r2ccl::api {
+namespace r2ccl::bindings {
 namespace {
 
 // A call as C gave it; -1: it has no such argument.
@@ -36,7 +36,7 @@ Outcome to_call(const Asked& asked, Member& member, Call& call) {
   return valid;
 }
 
-Outcome to_operation(const Asked& asked, ncclComm_t comm, cudaStream_t stream, Operation& operation) {
+Outcome to_operation(const Asked& asked, ncclComm_t comm, cudaStream_t stream, QueuedCall& operation) {
   if (auto bad = check_comm(asked.name, comm, operation.member); !bad.ok()) return bad;
   if (auto bad = operation.member->ready(asked.name); !bad.ok()) return bad;
   if (auto bad = to_call(asked, *operation.member, operation.call); !bad.ok()) return bad;
@@ -45,7 +45,7 @@ Outcome to_operation(const Asked& asked, ncclComm_t comm, cudaStream_t stream, O
 
 ncclResult_t enqueue(const Asked& asked, ncclComm_t comm, cudaStream_t stream) {
   return guarded([&] {
-    Operation operation;
+    QueuedCall operation;
     Outcome outcome = to_operation(asked, comm, stream, operation);
     const bool alone = !is_grouped() && operation.stream == nullptr && !is_point_to_point(asked.kind);
     if (alone && (!outcome.ok() || run_alone(operation.member, operation.call, outcome))) return outcome;
@@ -57,9 +57,9 @@ ncclResult_t enqueue(const Asked& asked, ncclComm_t comm, cudaStream_t stream) {
 }
 
 }  // namespace
-}  // namespace r2ccl::api
+}  // namespace r2ccl::bindings
 
-using namespace r2ccl::api;
+using namespace r2ccl::bindings;
 using r2ccl::CallKind;
 
 R2CCL_ENTRY(ncclResult_t, ncclAllReduce, const void* sendbuff, void* recvbuff, size_t count, ncclDataType_t datatype,

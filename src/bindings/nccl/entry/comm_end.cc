@@ -11,7 +11,7 @@
 #include "bindings/nccl/group.h"
 #include "bindings/nccl/join.h"
 
-namespace r2ccl::api {
+namespace r2ccl::bindings {
 
 // The handle is gone at once; the farewell to the other ranks, who may not have come here yet, is said in the background.
 void say_farewell(const MemberPtr& member) {
@@ -79,9 +79,9 @@ Outcome take(const char* name, ncclComm_t comm, MemberPtr& member) {
 }
 
 }  // namespace
-}  // namespace r2ccl::api
+}  // namespace r2ccl::bindings
 
-using namespace r2ccl::api;
+using namespace r2ccl::bindings;
 
 R2CCL_ENTRY(ncclResult_t, ncclCommFinalize, ncclComm_t comm) {
   return guarded([&] { return in_group([&] { return add_finalize(comm); }); });

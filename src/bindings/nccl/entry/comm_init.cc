@@ -10,7 +10,7 @@
 #include "bindings/nccl/join.h"
 #include "bindings/nccl/process_world.h"
 
-namespace r2ccl::api {
+namespace r2ccl::bindings {
 
 namespace {
 
@@ -75,7 +75,7 @@ class JoinJob final : public MakingJob {
   const std::uint32_t size_;
 };
 
-struct Request {
+struct InitRequest {
   const char* name;
   ncclComm_t* out;
   int ranks;
@@ -86,7 +86,7 @@ struct Request {
   int device = -1;
 };
 
-Outcome check_policy(const Request& asked, MemberConfig& config) {
+Outcome check_policy(const InitRequest& asked, MemberConfig& config) {
   const r2cclPolicy_t* policy = asked.policy;
   if (policy == nullptr) return {};
   if (policy->size != sizeof(r2cclPolicy_t)) {
@@ -101,7 +101,7 @@ Outcome check_policy(const Request& asked, MemberConfig& config) {
   return {};
 }
 
-Outcome add_join(const Request& asked) {
+Outcome add_join(const InitRequest& asked) {
   if (asked.out == nullptr) return invalid_argument(fmt::format("{}: comm is null", asked.name));
   *asked.out = nullptr;
   if (asked.ranks < 1) return invalid_argument(fmt::format("{}: {} ranks are too few", asked.name, asked.ranks));
@@ -118,7 +118,7 @@ Outcome add_join(const Request& asked) {
   return {};
 }
 
-ncclResult_t init(const Request& asked) {
+ncclResult_t init(const InitRequest& asked) {
   return guarded([&] { return in_group([&] { return add_join(asked); }); });
 }
 
@@ -155,9 +155,9 @@ Outcome add_all(ncclComm_t* comms, int ranks, const int* devices) {
 }
 
 }  // namespace
-}  // namespace r2ccl::api
+}  // namespace r2ccl::bindings
 
-using namespace r2ccl::api;
+using namespace r2ccl::bindings;
 
 R2CCL_ENTRY(ncclResult_t, ncclGetUniqueId, ncclUniqueId* unique_id) {
   return guarded([&]() -> Outcome {

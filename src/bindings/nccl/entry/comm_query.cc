@@ -5,7 +5,7 @@
 #include "bindings/nccl/arguments.h"
 #include "bindings/nccl/entry/entry.h"
 
-namespace r2ccl::api {
+namespace r2ccl::bindings {
 namespace {
 
 // Rank and size stay known after a failure; only a split that has not heard from the others yet does not know them.
@@ -24,9 +24,9 @@ ncclResult_t ask(const char* name, ncclComm_t comm, int* out, Read read) {
 }
 
 }  // namespace
-}  // namespace r2ccl::api
+}  // namespace r2ccl::bindings
 
-using namespace r2ccl::api;
+using namespace r2ccl::bindings;
 
 R2CCL_ENTRY(ncclResult_t, ncclCommCount, const ncclComm_t comm, int* count) {
   return ask("ncclCommCount", comm, count, [](const Member& member) { return static_cast<int>(member.size); });

@@ -14,7 +14,7 @@
   extern "C" result name(__VA_ARGS__) __attribute__((weak, alias("p" #name))); \
   extern "C" result p##name(__VA_ARGS__)
 
-namespace r2ccl::api {
+namespace r2ccl::bindings {
 
 // Runs a body that returns an Outcome; nothing thrown gets past it. Keeps the sentence for ncclGetLastError().
 template <class Body>
@@ -33,4 +33,4 @@ ncclResult_t guarded(Body&& body) noexcept {
   }
 }
 
-}  // namespace r2ccl::api
+}  // namespace r2ccl::bindings

@@ -2,7 +2,7 @@
 #include "bindings/nccl/entry/outcome.h"
 #include "bindings/nccl/member.h"
 
-namespace r2ccl::api {
+namespace r2ccl::bindings {
 
 namespace {
 std::string& last_error() {
@@ -35,9 +35,9 @@ Outcome to_outcome(const Status& status, ncclResult_t misuse) {
   return status ? Outcome{} : to_outcome(status.error(), misuse);
 }
 
-}  // namespace r2ccl::api
+}  // namespace r2ccl::bindings
 
-using namespace r2ccl::api;
+using namespace r2ccl::bindings;
 
 R2CCL_ENTRY(const char*, ncclGetErrorString, ncclResult_t result) {
   switch (result) {

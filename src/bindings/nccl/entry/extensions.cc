@@ -8,7 +8,7 @@
 #include "bindings/nccl/arguments.h"
 #include "bindings/nccl/entry/entry.h"
 
-namespace r2ccl::api {
+namespace r2ccl::bindings {
 namespace {
 
 template <class Body>
@@ -24,9 +24,9 @@ ncclResult_t with_member(const char* name, ncclComm_t comm, Body body) {
 }
 
 }  // namespace
-}  // namespace r2ccl::api
+}  // namespace r2ccl::bindings
 
-using namespace r2ccl::api;
+using namespace r2ccl::bindings;
 
 extern "C" ncclResult_t r2cclGetVersion(int* version) {
   return guarded([&]() -> Outcome {

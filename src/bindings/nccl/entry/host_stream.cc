@@ -6,7 +6,7 @@
 #include "bindings/nccl/entry/entry.h"
 #include "bindings/nccl/launch_state.h"
 
-namespace r2ccl::api {
+namespace r2ccl::bindings {
 
 HostStream::HostStream() : thread_([this] { run(); }) {}
 
@@ -90,9 +90,9 @@ Outcome find_stream(cudaStream_t handle, std::shared_ptr<HostStream>& stream) {
       "meaning");
 }
 
-}  // namespace r2ccl::api
+}  // namespace r2ccl::bindings
 
-using namespace r2ccl::api;
+using namespace r2ccl::bindings;
 
 extern "C" ncclResult_t r2cclStreamCreate(cudaStream_t* stream) {
   return guarded([&]() -> Outcome {

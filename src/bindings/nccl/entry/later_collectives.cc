@@ -12,7 +12,7 @@
 #include "bindings/nccl/entry/later_names.h"
 #include "bindings/nccl/group.h"
 
-namespace r2ccl::api {
+namespace r2ccl::bindings {
 namespace {
 
 struct CollIntField {
@@ -71,9 +71,9 @@ ncclResult_t call_with(const char* name, const ncclCollConfig_t* config, Plain p
 }
 
 }  // namespace
-}  // namespace r2ccl::api
+}  // namespace r2ccl::bindings
 
-using namespace r2ccl::api;
+using namespace r2ccl::bindings;
 
 R2CCL_ENTRY(ncclResult_t, ncclAllReduceConfig, const void* sendbuff, void* recvbuff, size_t count,
             ncclDataType_t datatype, ncclRedOp_t op, ncclComm_t comm, cudaStream_t stream,

@@ -7,7 +7,7 @@
 
 #include "bindings/nccl/entry/entry.h"
 
-namespace r2ccl::api {
+namespace r2ccl::bindings {
 namespace {
 
 ncclResult_t refuse_later(const char* name, const char* version, const char* why_and_what_to_do) {
@@ -27,9 +27,9 @@ constexpr const char* kNoKernels =
 constexpr ncclTeam kNobody = {0, -1, 0};  // for who can not answer with an error
 
 }  // namespace
-}  // namespace r2ccl::api
+}  // namespace r2ccl::bindings
 
-using namespace r2ccl::api;
+using namespace r2ccl::bindings;
 
 R2CCL_ENTRY(ncclResult_t, ncclCommGetUniqueId, ncclComm_t, ncclUniqueId*) {
   return refuse_later("ncclCommGetUniqueId", "2.29", kCannotGrow);

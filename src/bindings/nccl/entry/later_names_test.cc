@@ -12,7 +12,7 @@
 #include "bindings/nccl/fake_world.h"
 #include "env/settings.h"
 
-namespace r2ccl::api {
+namespace r2ccl::bindings {
 namespace {
 
 constexpr unsigned int kMagic = 0xcafebeef;
@@ -252,4 +252,4 @@ TEST(LaterNames, AllParametersAreDumpedWithoutASecret) {
 }
 
 }  // namespace
-}  // namespace r2ccl::api
+}  // namespace r2ccl::bindings

@@ -9,15 +9,15 @@
 #include "bindings/nccl/entry/entry.h"
 #include "bindings/nccl/entry/later_names.h"
 
-namespace r2ccl::api {
+namespace r2ccl::bindings {
 namespace {
 
 constexpr unsigned int kStructMagic = 0xcafebeef;  // of all structs that have an initializer, but for ncclSimInfo_t
 
 }  // namespace
-}  // namespace r2ccl::api
+}  // namespace r2ccl::bindings
 
-using namespace r2ccl::api;
+using namespace r2ccl::bindings;
 
 // No device memory is held, so none can be suspended, and none is.
 R2CCL_ENTRY(ncclResult_t, ncclCommMemStats, ncclComm_t comm, ncclCommMemStat_t stat, uint64_t* value) {

@@ -9,7 +9,7 @@
 #include "bindings/nccl/arguments.h"
 #include "bindings/nccl/entry/entry.h"
 
-namespace r2ccl::api {
+namespace r2ccl::bindings {
 namespace {
 
 constexpr std::size_t kPage = 4096;
@@ -25,9 +25,9 @@ Allocations& allocations() {
 }
 
 }  // namespace
-}  // namespace r2ccl::api
+}  // namespace r2ccl::bindings
 
-using namespace r2ccl::api;
+using namespace r2ccl::bindings;
 
 R2CCL_ENTRY(ncclResult_t, ncclMemAlloc, void** ptr, size_t size) {
   return guarded([&]() -> Outcome {

@@ -7,7 +7,7 @@
 
 #include "base/result.h"
 
-namespace r2ccl::api {
+namespace r2ccl::bindings {
 
 struct Outcome {
   ncclResult_t code = ncclSuccess;
@@ -30,4 +30,4 @@ Outcome to_outcome(const Status& status, ncclResult_t misuse = ncclInvalidUsage)
 // Of this thread; kept until the next failure.
 void set_last_error(const std::string& what);
 
-}  // namespace r2ccl::api
+}  // namespace r2ccl::bindings

@@ -23,7 +23,7 @@ struct ncclParamHandle {
   r2ccl::SettingType type;
 };
 
-namespace r2ccl::api {
+namespace r2ccl::bindings {
 namespace {
 
 std::vector<ncclParamHandle>& parameters() {
@@ -92,9 +92,9 @@ ncclResult_t get_number(const char* name, ncclParamHandle_t handle, Number* out)
 }
 
 }  // namespace
-}  // namespace r2ccl::api
+}  // namespace r2ccl::bindings
 
-using namespace r2ccl::api;
+using namespace r2ccl::bindings;
 
 R2CCL_ENTRY(ncclResult_t, ncclParamBind, ncclParamHandle_t* out, const char* key) {
   return guarded([&]() -> Outcome {

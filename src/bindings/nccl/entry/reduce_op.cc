@@ -7,7 +7,7 @@
 #include "bindings/nccl/arguments.h"
 #include "bindings/nccl/entry/entry.h"
 
-using namespace r2ccl::api;
+using namespace r2ccl::bindings;
 
 R2CCL_ENTRY(ncclResult_t, ncclRedOpCreatePreMulSum, ncclRedOp_t* op, void* scalar, ncclDataType_t datatype,
             ncclScalarResidence_t residence, ncclComm_t comm) {

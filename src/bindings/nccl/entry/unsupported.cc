@@ -8,7 +8,7 @@
 #include "bindings/nccl/entry/entry.h"
 #include "bindings/nccl/entry/later_names.h"
 
-namespace r2ccl::api {
+namespace r2ccl::bindings {
 namespace {
 
 ncclResult_t refuse(const char* name, const char* why) {
@@ -18,9 +18,9 @@ constexpr const char* kNoDevice = "kernels can not reach the network of a commun
 constexpr const char* kNoWindow = "windows need device memory that peers can reach";
 
 }  // namespace
-}  // namespace r2ccl::api
+}  // namespace r2ccl::bindings
 
-using namespace r2ccl::api;
+using namespace r2ccl::bindings;
 
 R2CCL_ENTRY(ncclResult_t, ncclCommWindowRegister, ncclComm_t, void*, size_t, ncclWindow_t*, int) {
   return refuse("ncclCommWindowRegister", kNoWindow);

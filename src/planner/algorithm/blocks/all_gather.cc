@@ -68,7 +68,7 @@ std::vector<Lane> lanes_of(std::uint32_t me, const Cluster& cluster, std::uint32
 Result<Plan> plan_all_gather(const Request& request, const Cluster& cluster, const Tuning& tuning) {
   Result<Plan> plan = plan_blocks(request, cluster, tuning, "all_gather", block_per_server(request, cluster));
   if (!plan) return plan;
-  plan->lanes = [cluster, segments = plan->frame.layout.segments](std::uint32_t rank) {
+  plan->lanes = [cluster, segments = plan->header.layout.segments](std::uint32_t rank) {
     return lanes_of(rank, cluster, segments);
   };
   return plan;

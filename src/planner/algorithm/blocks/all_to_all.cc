@@ -36,7 +36,9 @@ Result<Plan> plan_all_to_all(const Request& request, const Cluster& cluster, con
                        .on_connection = 1};
   Result<Plan> plan = plan_blocks(request, cluster, tuning, "all_to_all", work);
   if (!plan) return plan;
-  plan->lanes = [p, segments = plan->frame.layout.segments](std::uint32_t rank) { return lanes_of(rank, p, segments); };
+  plan->lanes = [p, segments = plan->header.layout.segments](std::uint32_t rank) {
+    return lanes_of(rank, p, segments);
+  };
   return plan;
 }
 

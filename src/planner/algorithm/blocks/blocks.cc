@@ -9,7 +9,7 @@ namespace r2ccl {
 
 Result<Plan> plan_blocks(const Request& request, const Cluster& cluster, const Tuning& tuning, std::string_view name,
                          const BlockWork& work) {
-  Result<Network> network = network_for(work.traffic, cluster);
+  Result<PairNetwork> network = network_for(work.traffic, cluster);
   if (!network) return std::unexpected(network.error());
   const double near_s = work.near_bytes / cluster.intra_rate;
   const double ideal_s = std::max(network->time_s, near_s);
@@ -23,15 +23,15 @@ Result<Plan> plan_blocks(const Request& request, const Cluster& cluster, const T
   const Pipeline pipeline = choose_pipeline(exchange, cluster, tuning);
 
   Plan plan;
-  plan.frame = frame_for(request, cluster, name);
-  plan.frame.layout = Layout::equal(cluster.ranks(), pipeline.segments);
-  plan.frame.layout.order = Layout::Order::kSegmentsInside;
-  plan.frame.slots = pipeline.slots;
+  plan.header = header_for(request, cluster, name);
+  plan.header.layout = Layout::equal(cluster.ranks(), pipeline.segments);
+  plan.header.layout.order = Layout::Order::kSegmentsInside;
+  plan.header.slots = pipeline.slots;
   if (cluster.gpus > 1) {
     const double interval_s = ideal_s / pipeline.segments / work.on_connection;
-    plan.frame.slots = std::max(plan.frame.slots, slots_for(interval_s, cluster.intra_alpha_s));
+    plan.header.slots = std::max(plan.header.slots, slots_for(interval_s, cluster.intra_alpha_s));
   }
-  plan.frame.shares = std::move(network->shares);
+  plan.header.shares = std::move(network->shares);
   plan.predicted_s = pipeline.predicted_s;
   return plan;
 }

@@ -50,17 +50,17 @@ struct Volume {
   std::vector<double> into;
 };
 Volume volume_of(const Schedule& schedule) {
-  const Frame& frame = schedule.frame;
-  const std::uint32_t servers = frame.ranks / frame.ranks_per_server;
+  const PlanHeader& header = schedule.header;
+  const std::uint32_t servers = header.ranks / header.ranks_per_server;
   Volume volume{std::vector<double>(servers), std::vector<double>(servers)};
-  for (std::uint32_t rank = 0; rank < frame.ranks; ++rank) {
+  for (std::uint32_t rank = 0; rank < header.ranks; ++rank) {
     for (const Lane& lane : schedule.lanes[rank]) {
       for (LaneCursor cursor(lane); !cursor.done(); cursor.next()) {
         if (!sends(cursor.step().kind)) continue;
-        const std::uint32_t from = rank / frame.ranks_per_server;
-        const auto to = static_cast<std::uint32_t>(cursor.to()) / frame.ranks_per_server;
+        const std::uint32_t from = rank / header.ranks_per_server;
+        const auto to = static_cast<std::uint32_t>(cursor.to()) / header.ranks_per_server;
         if (from == to) continue;
-        const double share = frame.layout.share(static_cast<std::uint32_t>(cursor.span()));
+        const double share = header.layout.share(static_cast<std::uint32_t>(cursor.span()));
         volume.out[from] += share;
         volume.into[to] += share;
       }
@@ -100,7 +100,7 @@ TEST(CollectivesTest, AnyNumberOfSegmentsIsProven) {
         const Result<Plan> plan =
             row.plan({row.collective, 1 << 28, 1}, Cluster::uniform(4, gpus, 4, 50e9), {.segments = segments});
         ASSERT_TRUE(plan);
-        EXPECT_EQ(plan->frame.layout.segments, segments);
+        EXPECT_EQ(plan->header.layout.segments, segments);
         const Result<CheckReport> report = check(plan->schedule(), {.full = true});
         EXPECT_TRUE(report) << to_text(row.collective) << ", " << segments << " segments: " << report.error().what;
       }
@@ -157,8 +157,8 @@ TEST(CollectivesTest, SmallBroadcastAndReduceTakeATree) {
   for (const Row& row : {kRows[5], kRows[6]}) {
     const Result<Plan> tiny = row.plan({row.collective, 1 << 10, 5}, cluster, {});
     ASSERT_TRUE(tiny);
-    EXPECT_EQ(tiny->frame.layout.pieces(), 1U);
-    EXPECT_GT(row.plan({row.collective, 1 << 30, 5}, cluster, {})->frame.layout.pieces(), 1U);
+    EXPECT_EQ(tiny->header.layout.pieces(), 1U);
+    EXPECT_GT(row.plan({row.collective, 1 << 30, 5}, cluster, {})->header.layout.pieces(), 1U);
   }
 }
 
@@ -169,7 +169,7 @@ TEST(CollectivesTest, RailSharesOfAPairUseOnlyRailsThatWorkAtBothEnds) {
   ASSERT_TRUE(lose_nic(cluster, 2, 3));
   const Result<Plan> plan = plan_all_gather({Collective::kAllGather, 1 << 26, 0}, cluster, {});
   ASSERT_TRUE(plan);
-  const RailShares& shares = plan->frame.shares;
+  const RailShares& shares = plan->header.shares;
   EXPECT_EQ(shares.of(0, 2)[1], 0);
   EXPECT_EQ(shares.of(0, 2)[3], 0);
   EXPECT_EQ(shares.of(0, 2)[0] + shares.of(0, 2)[2], kShareUnit);

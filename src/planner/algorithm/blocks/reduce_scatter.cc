@@ -76,8 +76,8 @@ std::vector<Lane> lanes_of(std::uint32_t me, const Cluster& cluster, std::uint32
 Result<Plan> plan_reduce_scatter(const Request& request, const Cluster& cluster, const Tuning& tuning) {
   Result<Plan> plan = plan_blocks(request, cluster, tuning, "reduce_scatter", block_per_server(request, cluster));
   if (!plan) return plan;
-  plan->frame.scratch_slots = cluster.gpus > 2 ? 1 : 0;
-  plan->lanes = [cluster, segments = plan->frame.layout.segments](std::uint32_t rank) {
+  plan->header.scratch_slots = cluster.gpus > 2 ? 1 : 0;
+  plan->lanes = [cluster, segments = plan->header.layout.segments](std::uint32_t rank) {
     return lanes_of(rank, cluster, segments);
   };
   return plan;

@@ -70,7 +70,7 @@ Levels levels_of(const Cluster& cluster, const std::vector<std::vector<std::uint
   return result;
 }
 
-void lay_out(Levels& levels, std::uint32_t segments, Frame& frame) {
+void lay_out(Levels& levels, std::uint32_t segments, PlanHeader& header) {
   levels.segments = segments;
   levels.channels = 0;
   std::vector<double> weights;
@@ -86,17 +86,17 @@ void lay_out(Levels& levels, std::uint32_t segments, Frame& frame) {
       for (const std::uint32_t rail : level.rails) weights.push_back(piece_share(level, rail));
     }
   }
-  frame.layout.bounds = piece_bounds(weights);
-  frame.layout.segments = segments;
+  header.layout.bounds = piece_bounds(weights);
+  header.layout.segments = segments;
   for (Level& level : levels.levels) {
-    level.first_span = frame.layout.span_count();
+    level.first_span = header.layout.span_count();
     const auto width = static_cast<std::uint32_t>(level.rails.size());
     for (std::uint32_t column = 0; width > 0 && column < level.size(); ++column) {
-      frame.layout.spans.push_back({level.first_piece + column * width, width});
+      header.layout.spans.push_back({level.first_piece + column * width, width});
     }
   }
-  frame.slots = ring_slots(segments);
-  frame.nic_of_rail = levels.nic_of_rail;
+  header.slots = ring_slots(segments);
+  header.nic_of_rail = levels.nic_of_rail;
 }
 
 FirstStage first_stage(const Levels& levels, std::uint32_t server) {

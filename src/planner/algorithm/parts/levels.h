@@ -33,7 +33,7 @@ struct Level {
 
 struct Levels {
   std::vector<Level> levels;
-  // Frame::nic_of_rail. On a routed fabric the rails of a plan are each server's NICs from the fastest to the slowest, so that
+  // PlanHeader::nic_of_rail. On a routed fabric the rails of a plan are each server's NICs from the fastest to the slowest, so that
   // servers that lost different NICs still have their rails in common.
   std::vector<std::uint8_t> nic_of_rail;
   std::uint32_t segments = 1;
@@ -44,8 +44,8 @@ struct Levels {
 // together.
 Levels levels_of(const Cluster& cluster, const std::vector<std::vector<std::uint32_t>>& members);
 
-// Sets layout, slots and NICs of the frame, and the places of the levels in it.
-void lay_out(Levels& levels, std::uint32_t segments, Frame& frame);
+// Sets layout, slots and NICs of the header, and the places of the levels in it.
+void lay_out(Levels& levels, std::uint32_t segments, PlanHeader& header);
 
 // What one server does in the first stage, and what a step of the second must wait for in its outer iteration 0.
 struct FirstStage {

@@ -86,8 +86,8 @@ PairBytes all_pairs(std::uint32_t servers, double bytes) {
   return traffic;
 }
 
-Result<Network> network_for(const PairBytes& traffic, const Cluster& cluster) {
-  Network network{.shares = {}, .time_s = pooled_s(traffic, cluster)};
+Result<PairNetwork> network_for(const PairBytes& traffic, const Cluster& cluster) {
+  PairNetwork network{.shares = {}, .time_s = pooled_s(traffic, cluster)};
   if (cluster.fabric == Fabric::kRouted || cluster.servers < 2) return network;
   Result<PairTraffic> rails = by_rates(traffic, cluster);
   if (!rails) return std::unexpected(rails.error());

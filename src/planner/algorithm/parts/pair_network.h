@@ -24,12 +24,12 @@ struct PairBytes {
 // The same from every server to every other.
 PairBytes all_pairs(std::uint32_t servers, double bytes);
 
-struct Network {
+struct PairNetwork {
   RailShares shares;  // empty on a routed fabric, where any NIC reaches any
   double time_s = 0;  // bytes over rates on the busiest NIC, or server where NICs are pooled
 };
 // Fails with one sentence where two servers have traffic and no common rail.
-Result<Network> network_for(const PairBytes& traffic, const Cluster& cluster);
+Result<PairNetwork> network_for(const PairBytes& traffic, const Cluster& cluster);
 
 // Messages a sender may be ahead on a connection that carries one every `interval_s`: two, and what a receipt takes to come back.
 std::uint32_t slots_for(double interval_s, double alpha_s);

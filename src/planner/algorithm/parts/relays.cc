@@ -69,7 +69,7 @@ Result<Plan> plan_relays(const Request& request, const Cluster& cluster, const T
   for (std::uint32_t server = 0; server < q; ++server) {
     (outward ? traffic.at(server, relays.root_server()) : traffic.at(relays.root_server(), server)) = 0;
   }
-  Result<Network> network = network_for(traffic, cluster);
+  Result<PairNetwork> network = network_for(traffic, cluster);
   if (!network) return std::unexpected(network.error());
   const double near_s = cluster.gpus > 1 ? bytes / cluster.intra_rate : 0;
   const double far_hops = std::min(q - 1, 2U);
@@ -84,15 +84,15 @@ Result<Plan> plan_relays(const Request& request, const Cluster& cluster, const T
   const Pipeline pipeline = choose_pipeline(exchange, cluster, tuning);
 
   Plan plan;
-  plan.frame = frame_for(request, cluster, name);
-  plan.frame.layout = relays.layout(pipeline.segments);
-  plan.frame.slots = pipeline.slots;
+  plan.header = header_for(request, cluster, name);
+  plan.header.layout = relays.layout(pipeline.segments);
+  plan.header.slots = pipeline.slots;
   if (cluster.gpus > 1) {
     // Neighbours exchange a message for every relay in a segment.
     const double interval_s = ideal_s / pipeline.segments / relays.all().count;
-    plan.frame.slots = std::max(plan.frame.slots, slots_for(interval_s, cluster.intra_alpha_s));
+    plan.header.slots = std::max(plan.header.slots, slots_for(interval_s, cluster.intra_alpha_s));
   }
-  plan.frame.shares = std::move(network->shares);
+  plan.header.shares = std::move(network->shares);
   plan.predicted_s = pipeline.predicted_s;
   return plan;
 }
@@ -117,11 +117,11 @@ Result<Plan> plan_one_tree(const Request& request, const Cluster& cluster, const
   const std::uint32_t segments = passes->pipeline.segments;
 
   Plan plan;
-  plan.frame = frame_for(request, cluster, name);
-  plan.frame.layout = Layout::equal(1, segments);
-  plan.frame.slots = passes->pipeline.slots;
-  plan.frame.scratch_slots = outward ? 0 : 1;
-  plan.frame.shares = std::move(passes->shares);
+  plan.header = header_for(request, cluster, name);
+  plan.header.layout = Layout::equal(1, segments);
+  plan.header.slots = passes->pipeline.slots;
+  plan.header.scratch_slots = outward ? 0 : 1;
+  plan.header.shares = std::move(passes->shares);
   plan.predicted_s = passes->pipeline.predicted_s;
   plan.lanes = [tree = std::move(best), segments, outward](std::uint32_t rank) {
     if (!outward) return std::vector<Lane>{up_lane(tree, rank, segments, Buffer::kScratch, 0)};

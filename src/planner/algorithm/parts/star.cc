@@ -59,7 +59,7 @@ Result<Plan> plan_star(const Request& request, const Cluster& cluster, const Tun
                        bool outward) {
   Result<Plan> plan = plan_blocks(request, cluster, tuning, name, work_of(request, cluster, outward));
   if (!plan) return plan;
-  plan->lanes = [cluster, root = request.root, segments = plan->frame.layout.segments, outward](std::uint32_t rank) {
+  plan->lanes = [cluster, root = request.root, segments = plan->header.layout.segments, outward](std::uint32_t rank) {
     return lanes_of(rank, root, cluster, segments, outward);
   };
   return plan;

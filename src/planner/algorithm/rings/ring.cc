@@ -228,7 +228,7 @@ void set_rings(Plan& plan, RingSet rings, RingLoad load, const Request& request,
                const Tuning& tuning) {
   const std::uint32_t p = cluster.ranks();
   if (p == 1) {
-    plan.frame.layout = Layout::equal(1);
+    plan.header.layout = Layout::equal(1);
     plan.lanes = [](std::uint32_t) { return copy_all(); };
     return;
   }
@@ -237,8 +237,8 @@ void set_rings(Plan& plan, RingSet rings, RingLoad load, const Request& request,
   load.rings = count;
   load.piece_bytes = static_cast<double>(request.bytes) / count / p;
   const RingShape shape = choose_shape(load, cluster, tuning);
-  plan.frame.layout = Layout::equal(count * p, shape.segments);
-  plan.frame.slots = shape.wave ? wave_slots(p, shape.segments) : ring_slots(shape.segments);
+  plan.header.layout = Layout::equal(count * p, shape.segments);
+  plan.header.slots = shape.wave ? wave_slots(p, shape.segments) : ring_slots(shape.segments);
   plan.predicted_s = shape.seconds;
   plan.lanes = [rings = std::move(rings), shape](std::uint32_t rank) { return rings_of(rank, rings, shape); };
 }
@@ -285,7 +285,7 @@ Result<Plan> plan_ring(const Request& request, const Cluster& cluster, const Tun
   const double inside = cluster.intra_rate / cluster.nics;
   const double rate = cluster.servers == 1 ? inside : cluster.gpus == 1 ? slowest : std::min(slowest, inside);
   Plan plan;
-  plan.frame = frame_for(request, cluster, "ring");
+  plan.header = header_for(request, cluster, "ring");
   set_rings(plan, std::move(rings), {.rate = rate}, request, cluster, tuning);
   return plan;
 }

@@ -59,7 +59,7 @@ struct RingSet {
   std::vector<std::vector<std::uint32_t>> orders;  // [ring][position] = rank
   bool pinned = true;                              // ring k uses rail k only; otherwise any
 };
-// `plan.frame` has its name; layout, slots, lanes and prediction are filled in. `load` is what the slowest ring meets, its bytes
+// `plan.header` has its name; layout, slots, lanes and prediction are filled in. `load` is what the slowest ring meets, its bytes
 // aside. One rank alone copies.
 void set_rings(Plan& plan, RingSet rings, RingLoad load, const Request& request, const Cluster& cluster,
                const Tuning& tuning);

@@ -62,7 +62,7 @@ std::vector<double> sent_by(const Plan& plan, std::uint32_t rank, std::uint32_t 
     for (LaneCursor at(lane); !at.done(); at.next()) {
       if (!sends(at.step().kind)) continue;
       sent[lane.rail == kAnyRail ? nics : static_cast<std::uint32_t>(lane.rail)] +=
-          plan.frame.layout.share(static_cast<std::uint32_t>(at.span()));
+          plan.header.layout.share(static_cast<std::uint32_t>(at.span()));
     }
   }
   return sent;
@@ -77,7 +77,7 @@ double received_by(const Plan& plan, std::uint32_t rank) {
   double received = 0;
   for (const Lane& lane : plan.lanes(rank)) {
     for (LaneCursor at(lane); !at.done(); at.next()) {
-      if (receives(at.step().kind)) received += plan.frame.layout.share(static_cast<std::uint32_t>(at.span()));
+      if (receives(at.step().kind)) received += plan.header.layout.share(static_cast<std::uint32_t>(at.span()));
     }
   }
   return received;
@@ -165,7 +165,7 @@ TEST(Rings, RepairOnlyPutsTwoSharesOnOneNic) {
     const Result<Plan> plan = plan_repair_only(all_reduce(), cluster, {});
     expect_proven(plan);
     std::vector<std::uint32_t> rings(8, 0);
-    for (std::uint32_t rail = 0; rail < 8; ++rail) ++rings[plan->frame.nic_of_rail[8 + rail]];
+    for (std::uint32_t rail = 0; rail < 8; ++rail) ++rings[plan->header.nic_of_rail[8 + rail]];
     EXPECT_EQ(rings, (std::vector<std::uint32_t>{0, 0, 2, 2, 1, 1, 1, 1}));
     const Result<Plan> ring = plan_server_ring(all_reduce(), healthy(4, 1, 8), {});
     EXPECT_NEAR(plan->predicted_s / ring->predicted_s, 2, 0.01);
@@ -182,7 +182,7 @@ TEST(Rings, BalanceIsProvenForRandomDamageOnBothFabrics) {
     const Result<Plan> plan = plan_balance(all_reduce(), cluster, {});
     if (!plan) continue;  // no common rail
     expect_proven(plan);
-    EXPECT_FALSE(plan->frame.shares.empty());
+    EXPECT_FALSE(plan->header.shares.empty());
   }
 }
 
@@ -200,7 +200,7 @@ TEST(Rings, SharesOfAPairFollowTheCommonRates) {
   ASSERT_TRUE(slow_nic(cluster, 2, 3, 0.5));
   const Result<Plan> plan = plan_balance(all_reduce(), cluster, {});
   ASSERT_TRUE(plan);
-  const std::uint16_t* shares = plan->frame.shares.of(0, 2);
+  const std::uint16_t* shares = plan->header.shares.of(0, 2);
   EXPECT_EQ(shares[1], 0);
   EXPECT_NEAR(shares[0], kShareUnit / 2.5, 1);
   EXPECT_NEAR(shares[3], kShareUnit / 5.0, 1);
@@ -263,7 +263,7 @@ TEST(Rings, R2LeavesTheLostNicToTheRingOfTheHealthy) {
   const std::vector<double> degraded = sent_by(*plan, 0, 8);
   const std::vector<double> other = sent_by(*plan, 3, 8);
   // Rails are the server's NICs from the fastest to the slowest.
-  EXPECT_EQ(plan->frame.nic_of_rail[7], 0);
+  EXPECT_EQ(plan->header.nic_of_rail[7], 0);
   EXPECT_EQ(degraded[7], 0);
   for (std::uint32_t rail = 0; rail < 8; ++rail)
     EXPECT_NEAR(other[rail], other[0], other[0] * 1e-3) << "all rings end together";
@@ -304,7 +304,7 @@ TEST(Rings, RecursiveWithOneSlowServerIsR2) {
   const Result<Plan> r2 = plan_r2(all_reduce(), cluster, {});
   const Result<Plan> recursive = plan_recursive(all_reduce(), cluster, {});
   ASSERT_TRUE(r2 && recursive);
-  EXPECT_EQ(recursive->frame.algorithm, "recursive");
+  EXPECT_EQ(recursive->header.algorithm, "recursive");
   EXPECT_EQ(r2->schedule().lanes, recursive->schedule().lanes);
   EXPECT_EQ(r2->predicted_s, recursive->predicted_s);
 }

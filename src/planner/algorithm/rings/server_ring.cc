@@ -15,7 +15,7 @@ Result<Plan> plan_server_ring(const Request& request, const Cluster& cluster, co
                 "server_ring needs every NIC alive, a rail of its own for each part of the data; balance does without");
   }
   Plan plan;
-  plan.frame = frame_for(request, cluster, "server_ring");
+  plan.header = header_for(request, cluster, "server_ring");
   RingSet rings{.orders = std::vector(cluster.nics, in_turn(cluster.servers))};
   set_rings(plan, std::move(rings), {.rate = slowest}, request, cluster, tuning);
   return plan;

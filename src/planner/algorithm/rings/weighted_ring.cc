@@ -25,7 +25,7 @@ struct Chunk {
   std::uint64_t size = 0;  // in units of the layout
 };
 
-struct Hop {
+struct RingHop {
   std::uint32_t chunk = 0;
   std::uint32_t number = 0;  // 0 to 2 p - 3; the first p - 1 add, the others store
 };
@@ -35,10 +35,10 @@ struct Ring {
   Straggler straggler;
   std::vector<Chunk> chunks;
   std::vector<std::uint64_t> bounds;
-  std::vector<std::vector<Hop>> order;  // [server]: what it sends to the next one
+  std::vector<std::vector<RingHop>> order;  // [server]: what it sends to the next one
 
   std::uint32_t hops() const { return 2 * (servers - 1); }
-  std::uint32_t sender(const Hop& hop) const { return (chunks[hop.chunk].root + 1 + hop.number) % servers; }
+  std::uint32_t sender(const RingHop& hop) const { return (chunks[hop.chunk].root + 1 + hop.number) % servers; }
 };
 
 // Shares w: every healthy edge moves 2 - 2 w_h and the slow ones l (2 - w_S - w_h), which is the bound for both.
@@ -65,10 +65,10 @@ void cut_chunks(Ring& ring, std::uint32_t segments) {
   }
 }
 
-struct Waiting {
+struct RingWait {
   double priority = 0;
-  Hop hop;
-  bool operator<(const Waiting& other) const {  // the queue's top is the largest
+  RingHop hop;
+  bool operator<(const RingWait& other) const {  // the queue's top is the largest
     return priority != other.priority ? priority > other.priority : hop.chunk > other.hop.chunk;
   }
 };
@@ -86,7 +86,7 @@ class Play final {
       const End end = ends_.top();
       ends_.pop();
       Edge& edge = edges_[end.edge];
-      const Hop done = edge.busy_with;
+      const RingHop done = edge.busy_with;
       edge.busy = false;
       if (done.number + 1 < ring_.hops()) arrive({done.chunk, done.number + 1});
       start(end.edge, end.at);
@@ -96,9 +96,9 @@ class Play final {
 
  private:
   struct Edge {
-    std::priority_queue<Waiting> waiting;
+    std::priority_queue<RingWait> waiting;
     bool busy = false;
-    Hop busy_with;
+    RingHop busy_with;
   };
   struct End {
     std::uint64_t at = 0;
@@ -106,7 +106,7 @@ class Play final {
     bool operator<(const End& other) const { return at != other.at ? at > other.at : edge > other.edge; }
   };
 
-  void arrive(Hop hop) {
+  void arrive(RingHop hop) {
     const double hops = static_cast<double>(hop.number) / static_cast<double>(ring_.chunks.size());
     edges_[ring_.sender(hop)].waiting.push({ring_.chunks[hop.chunk].position + hops, hop});
   }
@@ -136,18 +136,18 @@ std::vector<Lane> lanes_of(const Ring& ring, std::uint32_t me) {
   const std::uint32_t p = ring.servers;
   const std::uint32_t next = (me + 1) % p;
   const std::uint32_t previous = (me + p - 1) % p;
-  const std::vector<Hop>& out = ring.order[me];
-  const std::vector<Hop>& into = ring.order[previous];
+  const std::vector<RingHop>& out = ring.order[me];
+  const std::vector<RingHop>& into = ring.order[previous];
   PortLists lists(static_cast<std::uint32_t>(ring.chunks.size()), std::max(out.size(), into.size()));
   // A hop of a chunk is listed behind the hop before it; each lane on its own is in the order of its port.
   std::vector<std::uint32_t> received(ring.chunks.size(), 0);
   std::size_t taken = 0;
   const auto take = [&] {
-    const Hop& hop = into[taken++];
+    const RingHop& hop = into[taken++];
     ++received[hop.chunk];
     lists.receive(previous, hop.chunk, hop.number < p - 1 ? Arrival::kAdded : Arrival::kStored);
   };
-  for (const Hop& hop : out) {
+  for (const RingHop& hop : out) {
     // The chunk has come by once for each lap that it has begun elsewhere.
     const std::uint32_t needed = (hop.number + p - 1) / p;
     while (received[hop.chunk] < needed) take();
@@ -178,9 +178,9 @@ Result<Plan> plan_weighted_ring(const Request& request, const Cluster& cluster, 
 
   const double unit_s = static_cast<double>(request.bytes) / cluster.healthy_server_rate();
   Plan plan;
-  plan.frame = frame_for(request, cluster, "weighted_ring");
-  plan.frame.layout.bounds = ring->bounds;
-  plan.frame.slots = slots_for(unit_s / (segments * (p - 1)), cluster.alpha_s);
+  plan.header = header_for(request, cluster, "weighted_ring");
+  plan.header.layout.bounds = ring->bounds;
+  plan.header.slots = slots_for(unit_s / (segments * (p - 1)), cluster.alpha_s);
   const double hops = 2.0 * segments * (p - 1);  // that each server sends, nearly
   plan.predicted_s = unit_s * one_port_bound(static_cast<int>(p), straggler->slowdown) * (1 + 1.0 / segments) +
                      2 * (p - 1) * cluster.alpha_s + hops * cluster.port_cost_s;

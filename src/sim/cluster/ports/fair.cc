@@ -15,10 +15,10 @@ constexpr double kUnsettled = -1;
 
 }  // namespace
 
-Fair::Fair(const Cluster& cluster, const Frame& frame, std::size_t connections, Timing& timing)
+Fair::Fair(const Cluster& cluster, const PlanHeader& header, std::size_t connections, Timing& timing)
     : cluster_(cluster),
       timing_(timing),
-      routes_(cluster, frame),
+      routes_(cluster, header),
       nics_(cluster.servers * cluster.nics),
       waiting_(connections),
       parts_under_way_(connections, 0) {
@@ -131,7 +131,7 @@ void Fair::share_rates() {
   }
 }
 
-bool Fair::settle(std::vector<Arrival>& arrived) {
+bool Fair::settle(std::vector<MessageArrival>& arrived) {
   while (arrived.empty() && error_.empty()) {
     start_ready();
     const double start_s = next_start_s();

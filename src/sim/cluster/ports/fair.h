@@ -22,10 +22,10 @@ class Fair final {
   static constexpr bool kDeferred = true;
 
   // All must outlive the object.
-  Fair(const Cluster& cluster, const Frame& frame, std::size_t connections, Timing& timing);
+  Fair(const Cluster& cluster, const PlanHeader& header, std::size_t connections, Timing& timing);
 
   void send(const Message& message);
-  bool settle(std::vector<Arrival>& arrived);
+  bool settle(std::vector<MessageArrival>& arrived);
   const std::string& error() const { return error_; }
 
  private:

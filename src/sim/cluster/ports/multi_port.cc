@@ -17,13 +17,13 @@ std::uint32_t units_in(double bytes) {
 
 }  // namespace
 
-MultiPort::MultiPort(const Cluster& cluster, const Frame& frame, const LaneTraffic& traffic,
+MultiPort::MultiPort(const Cluster& cluster, const PlanHeader& header, const LaneTraffic& traffic,
                      const TimingOptions& options, Timing& timing)
     : cluster_(cluster),
       options_(options),
       timing_(timing),
       rates_(cluster, options.faults),
-      routes_(cluster, frame),
+      routes_(cluster, header),
       intra_seconds_per_byte_(cluster.intra_rate > 0 ? 1 / cluster.intra_rate : 0),
       out_free_s_(cluster.rate.size(), 0),
       in_free_s_(cluster.rate.size(), 0),

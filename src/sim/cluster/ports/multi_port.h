@@ -25,7 +25,7 @@ class MultiPort final {
   static constexpr bool kDeferred = false;
 
   // All must outlive the object. Counts what passes the NICs in `timing`.
-  MultiPort(const Cluster& cluster, const Frame& frame, const LaneTraffic& traffic, const TimingOptions& options,
+  MultiPort(const Cluster& cluster, const PlanHeader& header, const LaneTraffic& traffic, const TimingOptions& options,
             Timing& timing);
 
   double send(const Message& message) {

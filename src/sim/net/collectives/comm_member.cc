@@ -243,7 +243,7 @@ void CommMember::check_error(const Error& error) {
 bool CommMember::names_the_dead(const std::string& what) const {
   if (what.find("has ended the communicator") != std::string::npos) return true;
   for (const PlannedFault& fault : scenario_.plan.faults) {
-    if (fault.kind == FaultKind::kPartition) return true;
+    if (fault.kind == SimFaultKind::kPartition) return true;
   }
   for (std::uint32_t rank = 0; rank < planned().size(); ++rank) {
     if (dies(rank) && what.find(fmt::format("rank {} (", rank)) != std::string::npos) return true;
@@ -257,7 +257,8 @@ bool CommMember::dies(std::uint32_t rank) const {
   return std::ranges::any_of(scenario_.plan.faults, [&](const PlannedFault& fault) {
     const std::size_t local = std::size_t{scenario_.first_process(fault.nic.server)} + fault.local;
     return scenario_.server_of(process) == fault.nic.server &&
-           (fault.kind == FaultKind::kServerDeath || (fault.kind == FaultKind::kProcessDeath && process == local));
+           (fault.kind == SimFaultKind::kServerDeath ||
+            (fault.kind == SimFaultKind::kProcessDeath && process == local));
   });
 }
 
@@ -271,8 +272,8 @@ std::vector<std::uint32_t> CommMember::survivors() const {
 // Some may have finished before the others failed; these then have nobody to meet. Communicators made under way may never have known their
 // members.
 bool CommMember::meets_again() const {
-  const bool apart = std::ranges::any_of(scenario_.plan.faults,
-                                         [](const PlannedFault& fault) { return fault.kind == FaultKind::kPartition; });
+  const bool apart = std::ranges::any_of(
+      scenario_.plan.faults, [](const PlannedFault& fault) { return fault.kind == SimFaultKind::kPartition; });
   return !apart && planned().create_at == Duration{} && !dies(rank_) && board_.all_failed(index_, survivors());
 }
 

@@ -10,7 +10,7 @@
 namespace r2ccl::sim {
 namespace {
 
-class Script final : public Process {
+class Script final : public Stepped {
  public:
   std::function<void()> body = [] {};
   Turn step(Instant) override {
@@ -77,7 +77,7 @@ class NetworkTest : public testing::Test {
   }
 
   Script script[2];
-  std::optional<World> world;
+  std::optional<SimWorld> world;
   std::optional<Network> network;
   std::optional<SimDialer> dialer[2];
   Address address;

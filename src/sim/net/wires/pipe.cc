@@ -96,11 +96,11 @@ Segment Pipe::next_segment(Instant now) {
 }
 
 void Pipe::launch(const Segment& segment, Instant departs, std::size_t wire_bytes) {
-  World& world = network_.world();
+  SimWorld& world = network_.world();
   world.trace(segment.from << 8 | segment.flags);
   world.trace(segment.bytes);
   if (connection_.severed() || network_.loses(from_, to_)) return;
-  NicState& receiver = network_.nic(to_);
+  SimNicState& receiver = network_.nic(to_);
   Instant arrives = departs + network_.delay(from_, to_);
   if (from_.server != to_.server && wire_bytes > 0) {
     arrives = std::max(arrives, receiver.receive_free) + Network::transfer_time(receiver, wire_bytes);
@@ -132,7 +132,7 @@ void Pipe::lose_suffix(std::size_t keep, Instant not_before) {
 
 void Pipe::segment_arrives() {
   if (flight_.empty()) return;
-  World& world = network_.world();
+  SimWorld& world = network_.world();
   if (hold_until_ > world.now()) {
     world.at(hold_until_, connection_, Connection::kSegment0 + static_cast<std::uint32_t>(from_end_));
     return;
@@ -182,7 +182,7 @@ void Pipe::on_data(const Segment& segment) {
 }
 
 void Pipe::send_acknowledgement(Instant echo) {
-  World& world = network_.world();
+  SimWorld& world = network_.world();
   advertised_edge_ = read_ + receive_buffer_;
   if (connection_.severed() || network_.loses(to_, from_)) return;
   last_ack_arrival_ = std::max(last_ack_arrival_, world.now() + network_.delay(to_, from_));

@@ -165,7 +165,7 @@ void Connection::close(int side, bool abortive) {
 }
 
 void Connection::maybe_corrupt(int side, std::uint64_t from, std::span<const ByteView> parts) {
-  NicState& state = network_.nic(nic(side));
+  SimNicState& state = network_.nic(nic(side));
   if (!state.corrupt_header && !state.corrupt_payload) return;
   SimRandom& random = network_.world().random();
   std::uint64_t at = from;
@@ -187,7 +187,7 @@ void Connection::maybe_corrupt(int side, std::uint64_t from, std::span<const Byt
 void Connection::cut(Duration notice_0, Duration notice_1, bool late_prefix) {
   if (severed_) return;
   severed_ = true;
-  World& world = network_.world();
+  SimWorld& world = network_.world();
   const Duration notices[2] = {notice_0, notice_1};
   for (int side : {0, 1}) {
     const std::size_t keep = late_prefix ? world.random().below(4) : 0;

@@ -16,7 +16,7 @@ bool SimStream::deafen(bool on) {
 SimDialer::SimDialer(Network& network, std::uint8_t server) : network_(network), server_(server) {
   const auto nics = static_cast<std::uint8_t>(network.nics_per_server());
   for (std::uint8_t i = 0; i < nics; ++i) {
-    const NicState& state = network.nic({server, i});
+    const SimNicState& state = network.nic({server, i});
     nics_.push_back({.id = {i},
                      .name = "sim" + std::to_string(i),
                      .address = address_of({server, i}),

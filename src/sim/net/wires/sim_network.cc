@@ -25,7 +25,7 @@ Address address_of(NicRef nic) {
   return Address::v4(10, nic.server, nic.nic, 1);
 }
 
-Network::Network(World& world, const NetworkConfig& config, std::size_t servers, std::size_t nics_per_server)
+Network::Network(SimWorld& world, const NetworkConfig& config, std::size_t servers, std::size_t nics_per_server)
     : world_(world), config_(config), servers_(servers), nics_per_server_(nics_per_server) {
   world_.enrol(*this);
   nics_.resize(servers * nics_per_server);
@@ -38,7 +38,7 @@ Network::Network(World& world, const NetworkConfig& config, std::size_t servers,
 Network::~Network() = default;
 
 void Network::set_carrier(NicRef ref, bool up) {
-  NicState& state = nic(ref);
+  SimNicState& state = nic(ref);
   if (state.carrier == up) return;
   state.carrier = up;
   world_.after(kCarrierNotice, *this, kCarrierEvent, static_cast<std::uint32_t>(index_of(ref)) | (up ? kUp : 0));
@@ -78,8 +78,8 @@ void Network::drop_process(SimDialer& dialer, bool abortive) {
 bool Network::loses(NicRef from, NicRef to) {
   if (from.server == to.server) return false;
   if (to.server >= servers_ || to.nic >= nics_per_server_) return true;
-  const NicState& out = nic(from);
-  const NicState& in = nic(to);
+  const SimNicState& out = nic(from);
+  const SimNicState& in = nic(to);
   bool lost = !out.carrier || !in.carrier || out.dead || in.dead;
   if (config_.fabric == Fabric::kRails && from.nic != to.nic) lost = true;
   double loss = std::max(out.transmit_loss, in.receive_loss);
@@ -102,14 +102,14 @@ Duration Network::delay(NicRef from, NicRef to) {
   return total;
 }
 
-Duration Network::transfer_time(const NicState& state, std::size_t bytes) {
+Duration Network::transfer_time(const SimNicState& state, std::size_t bytes) {
   return Duration(
       static_cast<Duration::rep>(static_cast<double>(bytes + kPacketOverheadBytes) / state.rate_bytes_s * 1e9));
 }
 
 void Network::request_transmit(Pipe& pipe) {
   if (pipe.on_nic_queue || !pipe.wants_to_send()) return;
-  NicState& state = nic(pipe.from());
+  SimNicState& state = nic(pipe.from());
   pipe.on_nic_queue = true;
   state.waiting.push_back(&pipe);
   pump(state);
@@ -121,7 +121,7 @@ void Network::withdraw(Pipe& pipe) {
   pipe.on_nic_queue = false;
 }
 
-void Network::pump(NicState& state) {
+void Network::pump(SimNicState& state) {
   while (!state.waiting.empty() && state.transmit_free <= world_.now()) {
     Pipe& pipe = *state.waiting.front();
     state.waiting.pop_front();
@@ -155,7 +155,7 @@ SimDialer* Network::listener(const Address& address) const {
 }
 
 void Network::on_event(std::uint32_t kind, std::uint32_t argument) {
-  NicState& state = nics_[argument & ~kUp];
+  SimNicState& state = nics_[argument & ~kUp];
   if (kind == kPump) {
     state.pump_scheduled = false;
     pump(state);

@@ -43,7 +43,7 @@ struct NetworkConfig {
   bool split_writes = false;  // a write may take any part of what fits, and then block for a moment
 };
 
-struct NicState {
+struct SimNicState {
   NicRef ref;
   bool carrier = true;
   double rate_bytes_s = 0;
@@ -61,12 +61,12 @@ struct NicState {
 
 class Network final : private EventTarget {
  public:
-  Network(World& world, const NetworkConfig& config, std::size_t servers, std::size_t nics_per_server);
+  Network(SimWorld& world, const NetworkConfig& config, std::size_t servers, std::size_t nics_per_server);
   ~Network() override;
 
-  World& world() { return world_; }
+  SimWorld& world() { return world_; }
   const NetworkConfig& config() const { return config_; }
-  NicState& nic(NicRef ref) { return nics_[ref.server * nics_per_server_ + ref.nic]; }
+  SimNicState& nic(NicRef ref) { return nics_[ref.server * nics_per_server_ + ref.nic]; }
   std::size_t servers() const { return servers_; }
   std::size_t nics_per_server() const { return nics_per_server_; }
 
@@ -81,7 +81,7 @@ class Network final : private EventTarget {
   // ---- used by connections and dialers ----
   bool loses(NicRef from, NicRef to);  // draws; true: this packet is gone
   Duration delay(NicRef from, NicRef to);
-  static Duration transfer_time(const NicState& nic_state, std::size_t bytes);
+  static Duration transfer_time(const SimNicState& nic_state, std::size_t bytes);
   void request_transmit(Pipe& pipe);
   void withdraw(Pipe& pipe);
   Connection& open(SimDialer& from, NicRef from_nic, const Address& to);
@@ -95,14 +95,14 @@ class Network final : private EventTarget {
  private:
   enum Kind : std::uint32_t { kPump, kCarrierEvent };
   void on_event(std::uint32_t kind, std::uint32_t argument) override;
-  void pump(NicState& nic_state);
+  void pump(SimNicState& nic_state);
   std::size_t index_of(NicRef ref) const { return ref.server * nics_per_server_ + ref.nic; }
 
-  World& world_;
+  SimWorld& world_;
   NetworkConfig config_;
   std::size_t servers_;
   std::size_t nics_per_server_;
-  std::vector<NicState> nics_;
+  std::vector<SimNicState> nics_;
   std::map<std::pair<NicRef, NicRef>, double> pair_loss_;
   std::vector<SimDialer*> dialers_;
   std::map<Address, SimDialer*> listeners_;
