@@ -56,8 +56,7 @@ void ExecutionCache::put(Kept kept) {
   kept_.push_back(std::move(kept));
 }
 
-Operation::Operation(const Call& call, const Place& place, std::shared_ptr<const RankPlan> plan,
-                     std::uint64_t tag)
+Operation::Operation(const Call& call, const Place& place, std::shared_ptr<const RankPlan> plan, std::uint64_t tag)
     : call_(call),
       at_(place),
       plan_(std::move(plan)),

@@ -57,7 +57,7 @@ class FaultWatch final : public EventListener {
   std::map<ProcessId, ServerId> servers_;
   FactsByNic facts_;
   std::set<std::pair<ProcessId, PathId>> loaded_;  // paths that went down with something under way from here
-  std::vector<NicName> troubled_;                 // both ends of the path that was last in trouble
+  std::vector<NicName> troubled_;                  // both ends of the path that was last in trouble
 };
 
 // One line of text each way, for sending facts to other ranks. Malformed text gives nothing.
