@@ -4,7 +4,9 @@
   includes   src/<folder>, and apps/, include only what their row of layers.txt allows; include paths start at src/ or at apps/;
              only tests include src/testing
   habits     no clock, sleep, environment, thread or printing below runtime/threads, except where the outside world begins
-  size       files stop at 800 lines and are mentioned above 400
+  size       files stop at 800 lines and are mentioned above 400; lines of C++ at 120 columns; folders of src/ and apps/ at 25 files
+  names      no two types at the level of a namespace and no two headers share a name: what links fine in one program is silently
+             merged in the next (tests may name what is theirs as they like)
   headers    start with #pragma once; x.cc includes x.h before all else, which shows that x.h stands alone
   paths      no file names a place on somebody's machine
   promises   every test that docs/failure-model.md names exists
@@ -17,6 +19,8 @@ import sys
 
 LINES_MAX = 800
 LINES_AIM = 400
+COLUMNS_MAX = 120
+FILES_MAX = 25  # in a folder
 
 # Where the outside world begins: only here may code read clocks, sleep, start threads, read the environment or print.
 # (sim/side_by_side runs whole simulations side by side; each of them stays on one thread.)
@@ -32,6 +36,9 @@ BANNED = {
 }
 BANNED = {re.compile(pattern): why for pattern, why in BANNED.items()}
 
+# Namespaces do not indent, so what is declared inside one starts its line.
+TYPE = re.compile(r"^(?:template\s*<[^\n]*>\s*)?(?:class|struct|union|enum(?:\s+class)?)\s+(?:alignas\([^)]*\)\s*)?(\w+)"
+                  r"(?:\s+final)?\s*(?::[^:;{][^;{]*)?\{|^using\s+(\w+)\s*=", re.M)
 INCLUDE = re.compile(r'^\s*#\s*include\s*"([^"]+)"')
 # Spelt in parts so that this file passes its own check.
 MACHINE_PATH = re.compile(r"(?<![\w.$}])/(?:" + "|".join(["home", "root", "work", "Users"]) + r")/\w")
@@ -110,6 +117,33 @@ def check_own_header(path, text):
             return
 
 
+def check_columns(text):
+    for number, line in enumerate(text.splitlines(), 1):
+        if len(line) > COLUMNS_MAX:
+            yield number, f"{len(line)} columns; lines stop at {COLUMNS_MAX}"
+
+
+def types_of(text):
+    """(line, name) of every type at the level of a namespace that this source defines."""
+    bare = strip_comments_and_strings(text)
+    for found in TYPE.finditer(bare):
+        yield bare.count("\n", 0, found.start()) + 1, found.group(1) or found.group(2)
+
+
+def check_names(sources):
+    """`sources`: {path: text} of the product. Finds a second type or header of the same name."""
+    headers, types = {}, {}
+    for path, text in sorted(sources.items()):
+        if path.endswith(".h"):
+            first = headers.setdefault(path.rsplit("/", 1)[-1], path)
+            if first != path:
+                yield path, 1, f"a header of this name is at {first}, too"
+        for number, name in types_of(text):
+            first = types.setdefault(name, path)
+            if first != path:
+                yield path, number, f"`{name}` is a type of {first}, too"
+
+
 def check_machine_paths(text):
     for number, line in enumerate(text.splitlines(), 1):
         found = MACHINE_PATH.search(line)
@@ -135,7 +169,8 @@ def check_tree(root):
     """(errors, warnings) of the whole project, as printable lines."""
     errors, warnings = [], []
     layers = read_layers((root / "layers.txt").read_text())
-    tests, promises = set(), []
+    tests, promises, product = set(), [], {}
+    files_in = {}
     for path in files_of(root):
         name = path.relative_to(root).as_posix()
         try:
@@ -147,8 +182,14 @@ def check_tree(root):
             found += check_header(text)
         if name.startswith(("src/", "apps/")) and path.suffix in (".h", ".cc"):
             found += findings_of_source(name.removeprefix("src/"), text, layers)
+            if not name.endswith("_test.cc"):
+                product[name] = text
             if path.suffix == ".cc" and path.with_suffix(".h").exists():
                 found += check_own_header(name.removeprefix("src/"), text)
+        if path.suffix in (".h", ".cc", ".cu"):
+            found += check_columns(text)
+        if name.startswith(("src/", "apps/")):
+            files_in[path.parent] = files_in.get(path.parent, 0) + 1
         if path.name.endswith("_test.cc"):
             tests.update(f"{suite}.{test}" for suite, test in TEST_DEFINITION.findall(text))
         if path.name == "failure-model.md":
@@ -159,6 +200,9 @@ def check_tree(root):
         elif path.suffix in (".h", ".cc", ".cu", ".py") and lines > LINES_AIM:
             warnings.append(f"{name}: warning: {lines} lines; aim under {LINES_AIM}")
         errors += [f"{name}:{number}: {what}" for number, what in sorted(found)]
+    errors += [f"{name}:{number}: {what}" for name, number, what in check_names(product)]
+    errors += [f"{folder.relative_to(root)}: {count} files; folders stop at {FILES_MAX}"
+               for folder, count in sorted(files_in.items()) if count > FILES_MAX]
     for name, text in promises:
         errors += [f"{name}:{number}: {what}" for number, what in check_named_tests(text, tests)]
     return errors, warnings

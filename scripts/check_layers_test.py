@@ -42,6 +42,38 @@ class Includes(unittest.TestCase):
         self.assertEqual(len(includes("extra/a.cc", "")), 1)
 
 
+class Testing(unittest.TestCase):
+    def test_only_tests_include_test_equipment(self):
+        self.assertEqual(includes("session/a_test.cc", '#include "testing/net.h"\n'), [])
+        self.assertEqual(includes("session/a.cc", '#include "testing/net.h"\n'),
+                         [(1, '"testing/net.h": only tests include testing')])
+
+
+class Names(unittest.TestCase):
+    def test_a_planted_second_type_is_found_wherever_it_hides(self):
+        first = "namespace r2ccl {\nclass Shelf final {\n};\n}\n"
+        for second in ["namespace r2ccl::plugin {\nstruct Shelf {};\n}\n", "namespace {\nenum class Shelf : char {\n};\n}\n",
+                       "using Shelf = int;\n", "template <class T>\nclass Shelf : Base<T> {\n};\n",
+                       "struct alignas(16) Shelf {\n};\n"]:
+            found = list(check.check_names({"src/comm/a.h": first, "src/plugin/b.cc": second}))
+            self.assertEqual([(path, what) for path, _, what in found],
+                             [("src/plugin/b.cc", "`Shelf` is a type of src/comm/a.h, too")], second)
+
+    def test_nested_types_declarations_and_words_in_comments_may_repeat(self):
+        text = "class Path;\nstruct Session {\n  struct Path {};\n};\n// class Path {\nenum Word : int;\n"
+        self.assertEqual(list(check.check_names({"src/a.h": "class Path {\n};\n", "src/b.h": text})), [])
+
+    def test_a_planted_second_header_is_found(self):
+        found = list(check.check_names({"src/comm/world.h": "", "src/sim/world.h": ""}))
+        self.assertEqual(found, [("src/sim/world.h", 1, "a header of this name is at src/comm/world.h, too")])
+
+
+class Columns(unittest.TestCase):
+    def test_one_column_more_is_found(self):
+        self.assertEqual(list(check.check_columns("é" * 120)), [])
+        self.assertEqual(list(check.check_columns("\n" + "x" * 121)), [(2, "121 columns; lines stop at 120")])
+
+
 class Habits(unittest.TestCase):
     def test_each_banned_call_is_found(self):
         for call in ["std::chrono::steady_clock::now()", "std::this_thread::sleep_for(1ms)", "usleep(5)", "std::getenv(\"A\")",
