@@ -161,6 +161,8 @@ void Communicator::Impl::end(CommState final_state) {
   acted = true;
   mailbox.abort();
   running.reset();
+  awaits_plan = false;
+  plans.stop_asking();
   state = final_state;
   engine.leave(key, now);
 }
@@ -237,7 +239,7 @@ void Communicator::finish() {
 void Communicator::abort(const std::string& why) {
   impl_->give_up({Fault::kAborted, why});
 }
-Result<double> Communicator::estimate(const std::vector<Call>& calls) {
+Result<TimeEstimate> Communicator::estimate(const std::vector<Call>& calls) {
   return impl_->estimate(calls);
 }
 Result<std::unique_ptr<Invitation>> Communicator::invite(const std::vector<std::uint32_t>& stay,

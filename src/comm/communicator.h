@@ -5,8 +5,8 @@
 //       └──────────┴──────────┴──────▶ kFailed        abort, peer down, mismatched calls, a bug; error() says which
 //
 // Calls of one submit() that are sends and receives run side by side, whatever their order; collectives run one after another in the
-// order of submission, the same on every rank. Each collective is bound to a plan when it begins: (call, cluster of the health map
-// in force). Maps change only at agreed operation numbers (agreement.h).
+// order of submission, the same on every rank. Each collective is bound to a plan when it gets its number: (call, cluster of the health
+// map in force). Maps change only at agreed operation numbers (agreement.h), so a plan that takes its time still is the right one.
 //
 // Role       A state machine over an Engine: no thread, no clock, no blocking; the simulator drives it as it is. comm/world.h has
 //            the blocking calls.
@@ -23,6 +23,7 @@
 
 #include "base/result.h"
 #include "comm/agreement/health_map.h"
+#include "comm/agreement/plan_source.h"
 #include "comm/call.h"
 #include "comm/invitation.h"
 #include "control/unique_id.h"
@@ -55,6 +56,8 @@ struct CommConfig {
   // ready once all have agreed on the map without it, at most kLossKnownWithin later.
   std::function<std::optional<NicName>(const std::vector<ProcessInfo>& members, Instant now)> on_members;
   bool shared_memory = false;  // between ranks of one server, where they can (neighbours.h); at every rank of a server
+  // Who makes plans while the communicator goes on; borrowed. Null: it makes them itself, in step(), however long that takes.
+  PlanSource* plans = nullptr;
 };
 
 enum class CommState : std::uint8_t { kJoining, kReady, kFinishing, kFinished, kFailed };
@@ -65,6 +68,13 @@ struct PlanInUse {
   std::uint64_t health_version = 0;
   std::uint64_t operation = 0;  // its number
 };
+
+// How long calls would take: what was known at once, and the plans that have to be made for the rest.
+struct TimeEstimate {
+  double known_s = 0;
+  std::vector<PlanQuestion> open;
+};
+Result<double> seconds_of(const TimeEstimate& estimate);  // makes those plans: without the engine
 
 class Communicator final : public EngineTask {
  public:
@@ -88,9 +98,9 @@ class Communicator final : public EngineTask {
   void finish();
   // Ends it here and at every rank; when it returns nothing touches user memory.
   void abort(const std::string& why);
-  // How long these calls would take with nothing else to do, in seconds, by the cost model: sends and receives side by side, collectives
-  // one after another.
-  Result<double> estimate(const std::vector<Call>& calls);
+  // How long these calls would take with nothing else to do, by the cost model: sends and receives side by side, collectives one after
+  // another.
+  Result<TimeEstimate> estimate(const std::vector<Call>& calls);
   // For the id of another communicator, of the ranks `stay` of this one, whatever became of this one: the first has it. The n-th invitation
   // of the same ranks is the same one at all of them.
   Result<std::unique_ptr<Invitation>> invite(const std::vector<std::uint32_t>& stay, std::optional<UniqueId> id);

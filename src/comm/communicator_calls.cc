@@ -30,6 +30,16 @@ std::uint64_t tag_of(std::uint64_t number, std::uint64_t version, std::uint64_t 
 
 }  // namespace
 
+Result<double> seconds_of(const TimeEstimate& estimate) {
+  double seconds = estimate.known_s;
+  for (const PlanQuestion& question : estimate.open) {
+    const auto plan = answer(question);
+    if (!plan) return std::unexpected(plan.error());
+    seconds += (*plan)->predicted_s;
+  }
+  return seconds;
+}
+
 Status Communicator::Impl::takes_calls() const {
   if (state == CommState::kReady) return {};
   if (state == CommState::kFailed) return std::unexpected(error);
@@ -72,22 +82,31 @@ bool Communicator::Impl::step_batch() {
   return moved;
 }
 
-bool Communicator::Impl::begin(const Call& call) {
+bool Communicator::Impl::bind(const Call& call) {
   if (!agreement->may_start(number + 1)) return false;
   agreement->started(++number);
-  const HealthMap& map = agreement->map();
-  std::shared_ptr<const RankPlan> plan;
+  past.push_back({number, signature_of(call), call});
+  if (past.size() > kRemembered) past.pop_front();
+  got_on();
+  awaits_plan = true;
+  return true;
+}
+
+bool Communicator::Impl::begin(const Call& call) {
+  if (!awaits_plan && !bind(call)) return false;
+  RankPlanPtr plan;
   if (is_planned(call)) {
     auto made = plan_for(call);
     if (!made) {
       give_up(made.error());
       return false;
     }
+    if (*made == nullptr) return false;
     plan = std::move(*made);
   }
+  awaits_plan = false;
+  const HealthMap& map = agreement->map();
   in_use = {plan ? plan->header.algorithm : board ? "shared_memory" : "local", map.version, number};
-  past.push_back({number, signature_of(call), call});
-  if (past.size() > kRemembered) past.pop_front();
   running_tag = tag_of(number, map.version, past.back().signature);
   mailbox.begin(running_tag, plan && plan->keeps_rails);
   begin_counting(plan.get());
@@ -97,16 +116,22 @@ bool Communicator::Impl::begin(const Call& call) {
   return true;
 }
 
-Result<std::shared_ptr<const RankPlan>> Communicator::Impl::plan_for(const Call& call) {
-  const HealthMap& map = agreement->map();
-  if (plans.version() != map.version) plans.use(cluster_of(placement, map, config.fabric, config.costs), map.version);
-  return plans.plan_for(call);
+Result<RankPlanPtr> Communicator::Impl::plan_for(const Call& call) {
+  use_map();
+  return plans.plan_for(call, now);
 }
 
-Result<double> Communicator::Impl::estimate(const std::vector<Call>& calls) {
+// While a collective waits for its plan nobody asks may_start() for the next one, so the map is still its own.
+void Communicator::Impl::use_map() {
+  const HealthMap& map = agreement->map();
+  if (plans.version() != map.version) plans.use(cluster_of(placement, map, config.fabric, config.costs), map.version);
+}
+
+Result<TimeEstimate> Communicator::Impl::estimate(const std::vector<Call>& calls) {
   if (const Status usable = takes_calls(); !usable) return std::unexpected(usable.error());
   const Cluster cluster = cluster_of(placement, agreement->map(), config.fabric, config.costs);
-  double collectives_s = 0;
+  use_map();
+  TimeEstimate estimate;
   double sent = 0;
   double received = 0;
   for (const Call& call : calls) {
@@ -114,16 +139,17 @@ Result<double> Communicator::Impl::estimate(const std::vector<Call>& calls) {
     if (is_point_to_point(call.kind)) {
       (call.kind == CallKind::kSend ? sent : received) += bytes;
     } else if (is_planned(call)) {
-      const auto plan = plan_for(call);
-      if (!plan) return std::unexpected(plan.error());
-      collectives_s += (*plan)->predicted_s;
+      if (const auto plan = plans.known(call))
+        estimate.known_s += plan->predicted_s;
+      else
+        estimate.open.push_back(plans.question(call));
     } else {
-      collectives_s += static_cast<double>(vector_bytes(call, size)) / cluster.intra_rate;
+      estimate.known_s += static_cast<double>(vector_bytes(call, size)) / cluster.intra_rate;
     }
   }
   const double way = board ? cluster.intra_rate : cluster.server_rate(rank / placement.gpus);
-  const double points_s = sent + received > 0 ? cluster.alpha_s + std::max(sent, received) / way : 0;
-  return collectives_s + points_s;
+  if (sent + received > 0) estimate.known_s += cluster.alpha_s + std::max(sent, received) / way;
+  return estimate;
 }
 
 void Communicator::Impl::begin_counting(const RankPlan* plan) {
@@ -161,7 +187,18 @@ void Communicator::Impl::got_on() {
   said = false;
 }
 
+void Communicator::Impl::await_plan(Turn& turn) {
+  turn.merge({false, plans.next_look()});
+  if (said) return;
+  turn.merge({false, progress + kSayAfter});
+  if (now < progress + kSayAfter) return;
+  said = true;
+  log(LogLevel::kWarn,
+      fmt::format("Collective {} ({}) of rank {} waits for its plan.", number, past.back().text(), rank));
+}
+
 void Communicator::Impl::ask(Turn& turn) {
+  if (awaits_plan) return await_plan(turn);
   if (!running) return;
   if (now >= next_ask) {
     next_ask = now + kAskEvery;

@@ -51,7 +51,7 @@ struct Communicator::Impl {
         key(engine_ref.join(id, my_rank, rank_count)),
         secret(id.secret),
         mailbox(engine_ref, GroupId{key.value}, id.secret, my_rank),
-        plans(mode, configuration.algorithm, my_rank) {}
+        plans(mode, configuration.algorithm, my_rank, configuration.plans) {}
 
   // communicator.cc
   void step_joining(Turn& turn);
@@ -83,16 +83,21 @@ struct Communicator::Impl {
   static bool has_points(const Batch& batch);
   // The calls of the oldest batch, as far as they go. True: something moved.
   bool step_batch();
+  // False: it may not begin yet, or its plan is not there.
   bool begin(const Call& call);
+  // Gives the next collective its number, and with that the health map that it will run on, whenever its plan comes. False: not yet.
+  bool bind(const Call& call);
   bool is_planned(const Call& call) const { return size > 1 && call.count > 0 && !board; }
-  Result<std::shared_ptr<const RankPlan>> plan_for(const Call& call);
-  Result<double> estimate(const std::vector<Call>& calls);
+  Result<RankPlanPtr> plan_for(const Call& call);
+  void use_map();  // for plans
+  Result<TimeEstimate> estimate(const std::vector<Call>& calls);
   void begin_counting(const RankPlan* plan);
   void count(std::uint64_t bytes);
   bool step_running(Batch& batch);
   void got_on();
   // Nothing has come for a while: ask those we wait for what they are doing, so that calls that do not match are found out.
   void ask(Turn& turn);
+  void await_plan(Turn& turn);
   // Shared memory is looked at again soon.
   void peek(Turn& turn);
   void spin(Instant at, const std::function<bool(int)>& relax);
@@ -152,11 +157,12 @@ struct Communicator::Impl {
   Instant next_look{};
 
   std::deque<Batch> queue;
+  bool awaits_plan = false;  // collective `number` is bound and does not run yet
   std::optional<Operation> running;
   std::uint64_t running_tag = 0;
   std::uint64_t moved_so_far = 0;  // of its bytes, where somebody counts
   std::uint64_t to_move = 0;
-  std::uint64_t number = 0;  // of the last collective begun
+  std::uint64_t number = 0;  // of the last collective bound
   PlanInUse in_use;
   std::map<std::vector<std::uint32_t>, std::uint32_t> invitations;  // so far, by who was invited
   std::deque<Past> past;

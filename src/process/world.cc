@@ -15,8 +15,10 @@
 #include "env/secret.h"
 #include "process/seed_loss.h"
 #include "process/stats.h"
+#include "process/worker_plans.h"
 #include "runtime/threads/process.h"
 #include "runtime/threads/spin.h"
+#include "runtime/threads/worker.h"
 
 namespace r2ccl {
 namespace {
@@ -32,6 +34,7 @@ Secret secret_of(const std::string& text) {
 struct RankEndpoint {
   std::unique_ptr<Process> process;
   StatsWriter stats;
+  WorkerPlans plans;
   bool loss_decided = false;  // comm/seed_loss.h; with the engine held
 };
 
@@ -48,6 +51,7 @@ struct World::Impl {
   std::mutex mutex;  // guards what follows
   std::vector<std::shared_ptr<RankEndpoint>> endpoints;
   std::map<Secret, std::uint32_t> local_ranks;  // that joined so far, by job
+  Worker worker;  // makes plans; the last member, because what it does wakes drivers of endpoints
 
   Result<std::shared_ptr<RankEndpoint>> endpoint(std::size_t number) {
     const std::lock_guard lock(mutex);
@@ -55,8 +59,9 @@ struct World::Impl {
       auto made = Process::create(settings, {.place = place});
       if (!made) return std::unexpected(made.error());
       Log& log = (*made)->log();
-      endpoints.push_back(
-          std::make_shared<RankEndpoint>(std::move(*made), StatsWriter(settings, endpoints.size(), log)));
+      Driver& driver = (*made)->driver();
+      endpoints.push_back(std::make_shared<RankEndpoint>(std::move(*made), StatsWriter(settings, endpoints.size(), log),
+                                                         WorkerPlans(worker, [&driver] { driver.nudge(); })));
     }
     return endpoints[number];
   }
@@ -224,9 +229,9 @@ Result<double> Comm::estimate(const std::vector<Call>& calls) {
   for (const Call& call : calls) {
     if (const Status status = validate(call, rank(), size()); !status) return std::unexpected(status.error());
   }
-  Result<double> seconds;
-  impl_->driver().with_engine([&](Engine&) { seconds = impl_->communicator->estimate(calls); });
-  return seconds;
+  Result<TimeEstimate> estimate;
+  impl_->driver().with_engine([&](Engine&) { estimate = impl_->communicator->estimate(calls); });
+  return estimate ? seconds_of(*estimate) : std::unexpected(estimate.error());
 }
 
 Status Comm::invite(const std::vector<std::uint32_t>& stay, std::optional<UniqueId> id) {
@@ -330,6 +335,7 @@ Result<std::shared_ptr<Comm>> World::join(const UniqueId& id, std::uint32_t rank
   if (impl_->place && impl_->placed_id().secret == id.secret) known = impl_->placed_id();
   auto comm = std::make_unique<Comm::Impl>(impl_, *endpoint);
   Process& process = comm->process();
+  whole.plans = &comm->endpoint->plans;
   process.driver().with_engine([&](Engine& engine) {
     whole.on_progress = [impl = comm.get(), &engine](const Reached& reached, std::uint64_t bytes, Instant now) {
       impl->on_progress(engine, reached, bytes, now);

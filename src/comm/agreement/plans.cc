@@ -49,6 +49,18 @@ Tuning tuning_for(const Request& request, const Cluster& cluster) {
           .exchange_segments = segments_of(piece, finer, kMostExchangeSegments)};
 }
 
+// What can not do this call, or not on this cluster, gives way to auto: alike on every rank, because it is a pure function.
+Result<Plan> make(const PlanGround& ground, const Request& request, const Cluster& cluster) {
+  std::string_view name = "auto";
+  if (request.collective == Collective::kAllReduce) {
+    name = ground.algorithm.empty() ? std::ranges::find(kModes, ground.mode, &ModeRow::mode)->algorithm
+                                    : std::string_view(ground.algorithm);
+  }
+  const Tuning tuning = tuning_for(request, cluster);
+  Result<Plan> plan = r2ccl::plan(name, request, cluster, tuning);
+  return plan || name == "auto" ? std::move(plan) : r2ccl::plan("auto", request, cluster, tuning);
+}
+
 }  // namespace
 
 Result<Mode> mode_of(const std::string& text) {
@@ -61,40 +73,62 @@ bool replans(Mode mode) {
   return mode != Mode::kOff && mode != Mode::kRepair;
 }
 
+Result<RankPlanPtr> answer(const PlanQuestion& question) {
+  const PlanGround& ground = *question.ground;
+  Result<Plan> plan = make(ground, question.request, ground.cluster);
+  if (!plan) plan = make(ground, question.request, ground.healthy);
+  if (!plan) return std::unexpected(plan.error());
+  RankPlan made{plan->header, plan->lanes(ground.rank)};
+  made.moved_bytes = moved_bytes(made, question.request.bytes / question.width, question.width);
+  made.predicted_s = plan->predicted_s;
+  made.keeps_rails = ground.mode == Mode::kRepair || made.header.algorithm == kRepairOnly;
+  return std::make_shared<const RankPlan>(std::move(made));
+}
+
 void Plans::use(const Cluster& cluster, std::uint64_t version) {
-  cluster_ = cluster;
+  ground_ = std::make_shared<const PlanGround>(mode_, algorithm_, rank_, cluster, healthy_);
   version_ = version;
   kept_.clear();
+  asked_.reset();
 }
 
-Result<std::shared_ptr<const RankPlan>> Plans::plan_for(const Call& call) {
-  const Request request{
-      .collective = collective_of(call.kind), .bytes = vector_bytes(call, cluster_.ranks()), .root = call.peer};
-  const Key key{call.kind, request.bytes, call.peer};
+Plans::Key Plans::key_of(const Call& call) const {
+  return {call.kind, vector_bytes(call, ground_->cluster.ranks()), call.peer};
+}
+
+RankPlanPtr Plans::find(const Key& key) const {
   const auto found = std::ranges::find(kept_, key, [](const auto& entry) { return entry.first; });
-  if (found != kept_.end()) return found->second;
-  Result<Plan> plan = make(request, cluster_);
-  if (!plan) plan = make(request, healthy_);
-  if (!plan) return std::unexpected(plan.error());
-  if (kept_.size() >= kKept) kept_.erase(kept_.begin());
-  RankPlan made{plan->header, plan->lanes(rank_)};
-  const std::size_t width = size_of(call.type);
-  made.moved_bytes = moved_bytes(made, request.bytes / width, width);
-  made.predicted_s = plan->predicted_s;
-  made.keeps_rails = mode_ == Mode::kRepair || made.header.algorithm == kRepairOnly;
-  return kept_.emplace_back(key, std::make_shared<const RankPlan>(std::move(made))).second;
+  return found == kept_.end() ? nullptr : found->second;
 }
 
-// What can not do this call, or not on this cluster, gives way to auto: alike on every rank, because it is a pure function.
-Result<Plan> Plans::make(const Request& request, const Cluster& cluster) const {
-  std::string_view name = "auto";
-  if (request.collective == Collective::kAllReduce) {
-    name =
-        algorithm_.empty() ? std::ranges::find(kModes, mode_, &ModeRow::mode)->algorithm : std::string_view(algorithm_);
-  }
-  const Tuning tuning = tuning_for(request, cluster);
-  Result<Plan> plan = r2ccl::plan(name, request, cluster, tuning);
-  return plan || name == "auto" ? std::move(plan) : r2ccl::plan("auto", request, cluster, tuning);
+Result<RankPlanPtr> Plans::keep(const Key& key, const Result<RankPlanPtr>& plan) {
+  if (!plan) return plan;
+  if (kept_.size() >= kKept) kept_.erase(kept_.begin());
+  return kept_.emplace_back(key, *plan).second;
+}
+
+RankPlanPtr Plans::known(const Call& call) const {
+  return find(key_of(call));
+}
+
+PlanQuestion Plans::question(const Call& call) const {
+  return {.ground = ground_,
+          .request = {.collective = collective_of(call.kind),
+                      .bytes = vector_bytes(call, ground_->cluster.ranks()),
+                      .root = call.peer},
+          .width = size_of(call.type)};
+}
+
+Result<RankPlanPtr> Plans::plan_for(const Call& call, Instant now) {
+  const Key key = key_of(call);
+  if (auto found = find(key)) return found;
+  if (source_ == nullptr) return keep(key, answer(question(call)));
+  if (!asked_ || asked_->key != key) asked_ = Asked{key, source_->ask(question(call))};
+  const Result<RankPlanPtr>* const there = asked_->plan->poll(now);
+  if (there == nullptr) return nullptr;
+  Result<RankPlanPtr> plan = keep(key, *there);
+  asked_.reset();
+  return plan;
 }
 
 }  // namespace r2ccl

@@ -3,10 +3,12 @@
 
 #include <cstdint>
 #include <memory>
+#include <optional>
 #include <string>
 #include <tuple>
 #include <vector>
 
+#include "comm/agreement/plan_source.h"
 #include "comm/call.h"
 #include "comm/operation.h"
 #include "topology/cluster.h"
@@ -23,31 +25,50 @@ enum class Mode : std::uint8_t { kOff, kRepair, kBalance, kR2, kOptcc, kDirect, 
 Result<Mode> mode_of(const std::string& text);
 bool replans(Mode mode);
 
+// Takes its time: up to seconds among a thousand ranks. Any thread.
+Result<RankPlanPtr> answer(const PlanQuestion& question);
+
 class Plans final {
  public:
   static constexpr std::size_t kKept = 64;
 
-  Plans(Mode mode, std::string algorithm, std::uint32_t rank)
-      : mode_(mode), algorithm_(std::move(algorithm)), rank_(rank) {}
+  // `source`: who answers what is not known; null: plan_for() itself. It outlives this.
+  Plans(Mode mode, std::string algorithm, std::uint32_t rank, PlanSource* source = nullptr)
+      : mode_(mode), algorithm_(std::move(algorithm)), rank_(rank), source_(source) {}
 
   // Planned for where nothing can be planned on what is left: servers without a rail in common can only wait for a NIC to come back.
   void set_healthy(const Cluster& cluster) { healthy_ = cluster; }
-  // Forgets what it knows.
+  // Forgets what it knows and what it has asked: both belong to the cluster before.
   void use(const Cluster& cluster, std::uint64_t version);
   std::uint64_t version() const { return version_; }  // of the cluster in use; UINT64_MAX: none yet
-  Result<std::shared_ptr<const RankPlan>> plan_for(const Call& call);
+  // Null: it was asked for and is not there yet; ask again. A question about another call gives the one before up.
+  Result<RankPlanPtr> plan_for(const Call& call, Instant now = {});
+  // When it may be there without anybody being woken.
+  Instant next_look() const { return asked_ ? asked_->plan->next_look() : kNever; }
+  void stop_asking() { asked_.reset(); }
+  // Of a call whose plan is known; null otherwise. Then question() is what to answer.
+  RankPlanPtr known(const Call& call) const;
+  PlanQuestion question(const Call& call) const;
 
  private:
   using Key = std::tuple<CallKind, std::uint64_t, std::uint32_t>;  // kind, bytes, root
-  Result<Plan> make(const Request& request, const Cluster& cluster) const;
+  struct Asked {
+    Key key;
+    std::unique_ptr<AskedPlan> plan;
+  };
+  Key key_of(const Call& call) const;
+  RankPlanPtr find(const Key& key) const;
+  Result<RankPlanPtr> keep(const Key& key, const Result<RankPlanPtr>& plan);
 
   const Mode mode_;
   const std::string algorithm_;
   const std::uint32_t rank_;
-  Cluster cluster_;
+  PlanSource* const source_;
   Cluster healthy_;
+  std::shared_ptr<const PlanGround> ground_;
   std::uint64_t version_ = UINT64_MAX;
-  std::vector<std::pair<Key, std::shared_ptr<const RankPlan>>> kept_;  // oldest first
+  std::vector<std::pair<Key, RankPlanPtr>> kept_;  // oldest first
+  std::optional<Asked> asked_;
 };
 
 }  // namespace r2ccl
