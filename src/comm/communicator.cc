@@ -183,6 +183,7 @@ void Communicator::Impl::give_up(Error why) {
 
 Turn Communicator::Impl::step(Instant at) {
   now = at;
+  mailbox.begin_turn();
   Turn turn;
   if (state != CommState::kFailed && state != CommState::kFinished) run(turn);
   turn.moved |= std::exchange(acted, false);

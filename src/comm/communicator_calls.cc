@@ -222,6 +222,7 @@ void Communicator::Impl::peek(Turn& turn) {
 void Communicator::Impl::spin(Instant at, const std::function<bool(int)>& relax) {
   if (state != CommState::kReady) return;
   now = at;
+  mailbox.begin_turn();
   if (running && now >= progress + kHurryMost) return;
   const std::size_t waiting = queue.size();
   for (int looks = 0, moves = 0; looks < kLooksMost && moves < kMovesMost;) {

@@ -10,6 +10,7 @@ namespace r2ccl {
 namespace {
 
 constexpr unsigned kKindShift = 56;
+constexpr const char* kOpensLater = "Sessions enough were opened in this turn.";
 
 std::uint64_t pack(Mailbox::Kind kind, std::uint64_t token) {
   R2CCL_ASSERT(token >> kKindShift == 0, "a token uses too many bits");
@@ -58,6 +59,7 @@ Session& Mailbox::session_with(std::uint32_t rank) {
   Session*& session = sessions_[rank];
   if (session == nullptr) {
     session = &engine_.session(members_[rank].process);
+    if (may_open_ > 0) --may_open_;
     session->join(group_, secret_);
     // Those who send to one rank at once do not meet on one NIC of its server.
     session->set_home(std::size_t{rank_} + rank);
@@ -88,6 +90,7 @@ Status Mailbox::send(std::uint32_t to, StreamId stream, MemoryRef memory, std::u
     peer_copy_->send(to, stream.value, host_memory(memory), memory.length, tag, token);
     return {};
   }
+  if (has_to_wait(to)) return fail(Fault::kBusy, kOpensLater);
   const auto sent = session_with(to).send(group_, stream, memory, tag, token, nic);
   return sent ? Status{} : refused(to, sent.error());
 }
@@ -97,6 +100,7 @@ Status Mailbox::receive(std::uint32_t from, StreamId stream, MemoryRef memory, s
     peer_copy_->receive(from, stream.value, host_memory(memory), memory.length, token);
     return {};
   }
+  if (has_to_wait(from)) return fail(Fault::kBusy, kOpensLater);
   const auto posted = session_with(from).receive(group_, stream, memory, tag, token);
   return posted ? Status{} : refused(from, posted.error());
 }

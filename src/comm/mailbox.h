@@ -22,6 +22,9 @@ namespace r2ccl {
 
 class Mailbox final : public Courier {
  public:
+  // Sessions that messages may open in one turn: one takes 10 to 20 us, and a call may be with a thousand ranks.
+  static constexpr std::uint32_t kOpenedPerTurn = 64;
+
   // What a token of a completion is about.
   enum class Kind : std::uint8_t { kCollective = 1, kPoint, kLetterIn, kLetterOut };
   struct Done {
@@ -54,6 +57,9 @@ class Mailbox final : public Courier {
   // What neighbours have done since; true: something moved.
   bool step_neighbours(const std::function<void(const Done&)>& on_done);
   bool waits_for_neighbours() const { return peer_copy_ != nullptr && peer_copy_->waits(); }
+
+  // A turn begins: messages to ranks without a session may open some again, beyond which they are refused as busy.
+  void begin_turn() { may_open_ = kOpenedPerTurn; }
 
   // Of the collective that runs: `tag` marks its messages. `keeps_rails`: they leave by the NIC of their lane, or the next one that is
   // alive; else by whichever will be done first.
@@ -94,6 +100,7 @@ class Mailbox final : public Courier {
               std::optional<NicId> nic = {});
   Status receive(std::uint32_t from, StreamId stream, MemoryRef memory, std::uint64_t tag, std::uint64_t token);
   Session& session_with(std::uint32_t rank);
+  bool has_to_wait(std::uint32_t rank) const { return sessions_[rank] == nullptr && may_open_ == 0; }
   Status await_letter(std::uint32_t from);
   // The group is joined before it is used: a session that does not know it was told by the other end that it is over.
   Status refused(std::uint32_t other, const Error& error) const;
@@ -109,6 +116,7 @@ class Mailbox final : public Courier {
   std::vector<ProcessInfo> members_;
   std::map<ProcessId, std::uint32_t> rank_of_;
   std::vector<Session*> sessions_;  // [rank]; null until used. Sessions stay as long as the engine.
+  std::uint32_t may_open_ = kOpenedPerTurn;
   std::map<std::uint32_t, std::unique_ptr<Letters>> letters_;
   std::map<std::uint64_t, std::unique_ptr<Outgoing>> outgoing_;
   std::uint64_t next_outgoing_ = 0;
