@@ -73,14 +73,23 @@ bool replans(Mode mode) {
   return mode != Mode::kOff && mode != Mode::kRepair;
 }
 
-Result<RankPlanPtr> answer(const PlanQuestion& question) {
+Result<Plan> whole_plan(const PlanQuestion& question) {
   const PlanGround& ground = *question.ground;
   Result<Plan> plan = make(ground, question.request, ground.cluster);
-  if (!plan) plan = make(ground, question.request, ground.healthy);
+  return plan ? std::move(plan) : make(ground, question.request, ground.healthy);
+}
+
+Result<RankPlanPtr> answer(const PlanQuestion& question) {
+  const Result<Plan> plan = whole_plan(question);
   if (!plan) return std::unexpected(plan.error());
-  RankPlan made{plan->header, plan->lanes(ground.rank)};
+  return part_of(*plan, question);
+}
+
+RankPlanPtr part_of(const Plan& plan, const PlanQuestion& question) {
+  const PlanGround& ground = *question.ground;
+  RankPlan made{plan.header, plan.lanes(ground.rank)};
   made.moved_bytes = moved_bytes(made, question.request.bytes / question.width, question.width);
-  made.predicted_s = plan->predicted_s;
+  made.predicted_s = plan.predicted_s;
   made.keeps_rails = ground.mode == Mode::kRepair || made.header.algorithm == kRepairOnly;
   return std::make_shared<const RankPlan>(std::move(made));
 }

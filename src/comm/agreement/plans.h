@@ -25,7 +25,9 @@ enum class Mode : std::uint8_t { kOff, kRepair, kBalance, kR2, kOptcc, kDirect, 
 Result<Mode> mode_of(const std::string& text);
 bool replans(Mode mode);
 
-// Takes its time: up to seconds among a thousand ranks. Any thread.
+// All take their time, up to seconds among a thousand ranks. Any thread.
+Result<Plan> whole_plan(const PlanQuestion& question);  // of all ranks: the same for every rank's question
+RankPlanPtr part_of(const Plan& plan, const PlanQuestion& question);
 Result<RankPlanPtr> answer(const PlanQuestion& question);
 
 class Plans final {
