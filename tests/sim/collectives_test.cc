@@ -6,7 +6,9 @@
 
 #include <functional>
 
+#include "comm/agreement/plans.h"
 #include "sim/net/scenario.h"
+#include "sim/net/sim_random.h"
 
 namespace r2ccl::sim {
 namespace {
@@ -17,12 +19,40 @@ struct Sum {
   std::size_t runs = 0, collectives = 0, repairs = 0, maps = 0, reunions = 0;
 };
 
-// The first `count` seeds whose scenario has the trait.
-Sum run_seeds(std::size_t count, const Trait& trait) {
+// Plans that take their time: some none, some longer than a round of agreement or a repair.
+class LatePlans final : public PlanSource {
+ public:
+  explicit LatePlans(std::uint64_t seed) : random_(seed) {}
+  std::unique_ptr<AskedPlan> ask(PlanQuestion question) override {
+    return std::make_unique<Late>(answer(question), random_.between(Duration{}, random_.chance(0.2) ? 200ms : 5ms));
+  }
+
+ private:
+  class Late final : public AskedPlan {
+   public:
+    Late(Result<RankPlanPtr> plan, Duration takes) : plan_(std::move(plan)), takes_(takes) {}
+    const Result<RankPlanPtr>* poll(Instant now) override {
+      if (due_ == kNever) due_ = now + takes_;
+      return now < due_ ? nullptr : &plan_;
+    }
+    Instant next_look() const override { return due_; }
+
+   private:
+    const Result<RankPlanPtr> plan_;
+    const Duration takes_;
+    Instant due_ = kNever;
+  };
+  SimRandom random_;
+};
+
+// The first `count` seeds whose scenario has the trait. `late`: plans come late.
+Sum run_seeds(std::size_t count, const Trait& trait, bool late = false) {
   Sum sum;
   for (std::uint64_t seed = 1; sum.runs < count; ++seed) {
-    const Scenario scenario = draw_scenario(seed, Load::kCollectives);
+    Scenario scenario = draw_scenario(seed, Load::kCollectives);
     if (!trait(scenario)) continue;
+    LatePlans plans(seed);
+    for (PlannedCommunicator& one : scenario.collectives->communicators) one.config.plans = late ? &plans : nullptr;
     const RunReport report = run_scenario(scenario);
     EXPECT_TRUE(report.ok) << fmt::format("draw_scenario({}, Load::kCollectives): {}", seed,
                                           fmt::join(report.violations, "; "));
@@ -40,6 +70,12 @@ TEST(Collectives, AreExactUnderEverySeed) {
   EXPECT_GT(sum.collectives, 2000u);
   EXPECT_GT(sum.repairs, 1000u);
   EXPECT_GT(sum.maps, 50u) << "plans must have changed under way";
+}
+
+TEST(Collectives, AreExactHoweverLatePlansAre) {
+  const Sum sum = run_seeds(200, [](const Scenario&) { return true; }, true);
+  EXPECT_GT(sum.collectives, 1000u);
+  EXPECT_GT(sum.maps, 30u) << "plans must have changed under way";
 }
 
 TEST(Collectives, EveryRankHearsOfADeathAndSurvivorsMeetAgain) {
