@@ -28,11 +28,17 @@ class Crowd final {
   using Stepping = std::function<void(std::uint32_t rank, const std::function<void()>& step)>;
 
   using Configure = std::function<CommConfig(std::uint32_t rank)>;
+  // Bytes per second of a NIC of a rank.
+  using Rates = std::function<double(std::uint32_t rank, std::uint32_t nic)>;
 
-  Crowd(std::uint32_t ranks, std::uint32_t nics, const Configure& config, Stepping stepping = {})
+  Crowd(std::uint32_t ranks, std::uint32_t nics, const Configure& config, Stepping stepping = {},
+        const Rates& rates = {})
       : world_(1, {}),
         network_(world_, network_config(), std::min(ranks, kHouses), nics),
         stepping_(std::move(stepping)) {
+    for (std::uint32_t rank = 0; rates && rank < std::min(ranks, kHouses); ++rank) {
+      for (std::uint32_t nic = 0; nic < nics; ++nic) nic_state(rank, nic).rate_bytes_s = rates(rank, nic);
+    }
     for (std::uint32_t rank = 0; rank < ranks; ++rank) {
       members_.push_back(std::make_unique<Member>(*this, rank));
       const Status listening = members_.back()->engine.listen();
@@ -71,6 +77,15 @@ class Crowd final {
     return false;
   }
   void run_for(Duration time) { world_.run_until(world_.now() + time); }
+  void submit(std::uint32_t rank, const Call& call) {
+    if (auto ticket = communicator(rank).submit({call}); !ticket) throw std::runtime_error(ticket.error().what);
+    wake(rank);
+  }
+  // How many others a rank has a session with.
+  std::size_t sessions_of(std::uint32_t rank) const {
+    return static_cast<std::size_t>(std::ranges::count_if(
+        members_, [&](const auto& other) { return members_[rank]->engine.find_session(other->id) != nullptr; }));
+  }
   void lose_nic(std::uint8_t server, std::uint8_t nic) { network_.set_carrier({server, nic}, false); }
   bool join(std::size_t number = 0, Duration most = 60s) {
     return run_until_all([&](std::uint32_t rank) { return communicator(rank, number).state() == CommState::kReady; },
@@ -112,6 +127,10 @@ class Crowd final {
     config.rate_bytes_s = 1e9;
     config.backlog = 4096;
     return config;
+  }
+
+  SimNicState& nic_state(std::uint32_t rank, std::uint32_t nic) {
+    return network_.nic({static_cast<std::uint8_t>(rank % kHouses), static_cast<std::uint8_t>(nic)});
   }
 
   struct MuteLog final : Log {

@@ -7,6 +7,7 @@
 #include <memory>
 #include <vector>
 
+#include "base/assert.h"
 #include "comm/agreement/plans.h"
 #include "tests/sim/crowd.h"
 
@@ -23,12 +24,11 @@ class HeldPlans final : public PlanSource {
   struct Held {
     PlanQuestion question;
     std::optional<Result<RankPlanPtr>> plan;
-    std::size_t polls = 0;
   };
 
   std::unique_ptr<AskedPlan> ask(PlanQuestion question) override {
     held_.push_back(std::make_shared<Held>(std::move(question)));
-    return std::make_unique<Asked>(held_.back());
+    return std::make_unique<Asked>(held_.back(), broken_);
   }
   std::size_t asked() const { return held_.size(); }
   // Questions somebody still wants answered.
@@ -38,19 +38,22 @@ class HeldPlans final : public PlanSource {
   void answer_all() {
     for (const auto& one : held_) one->plan = r2ccl::answer(one->question);
   }
+  void break_all() { broken_ = true; }
 
  private:
   class Asked final : public AskedPlan {
    public:
-    explicit Asked(std::shared_ptr<Held> held) : held_(std::move(held)) {}
+    Asked(std::shared_ptr<Held> held, const bool& broken) : held_(std::move(held)), broken_(broken) {}
     const Result<RankPlanPtr>* poll(Instant) override {
-      ++held_->polls;
+      if (broken_) throw Bug("the planner is wrong");
       return held_->plan ? &*held_->plan : nullptr;
     }
 
    private:
-    std::shared_ptr<Held> held_;
+    const std::shared_ptr<Held> held_;
+    const bool& broken_;
   };
+  bool broken_ = false;
   std::vector<std::shared_ptr<Held>> held_;
 };
 
@@ -155,6 +158,15 @@ TEST_F(PlanSourceTest, AnAbortLetsTheQuestionGo) {
   crowd.run_for(10ms);
   EXPECT_EQ(begun(), 0u);
   for (const TicketPtr& ticket : tickets) EXPECT_FALSE(ticket->result.has_value());
+}
+
+TEST_F(PlanSourceTest, ABugOfThePlannerComesOutOfTheStep) {
+  ASSERT_TRUE(crowd.join());
+  const auto tickets = crowd.all_reduce(1000);
+  crowd.run_for(10ms);
+  held.break_all();
+  wake_all();
+  EXPECT_THROW(crowd.run_for(10ms), Bug) << "a driver keeps what its engine's step throws";
 }
 
 }  // namespace

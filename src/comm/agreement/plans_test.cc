@@ -4,6 +4,9 @@
 
 #include <gtest/gtest.h>
 
+#include <optional>
+#include <vector>
+
 #include "comm/agreement/health_map.h"
 
 namespace r2ccl {
@@ -70,6 +73,66 @@ TEST(Plans, UnequalServersGetMoreSegmentsThanTheirMessagesAskFor) {
   for (const std::uint32_t nic : {1u, 3u, 4u + 2u}) cluster.rate[nic] = 0;
   EXPECT_EQ(segments(), 8u);
   EXPECT_EQ(plan(Mode::kAuto, "", cluster, 1 << 20)->header.algorithm, "weighted_direct");
+}
+
+// Questions that stay open until the test answers them.
+class OpenQuestions final : public PlanSource {
+ public:
+  std::unique_ptr<AskedPlan> ask(PlanQuestion question) override {
+    questions.push_back(std::move(question));
+    answers.emplace_back();
+    return std::make_unique<Asked>(*this, answers.size() - 1);
+  }
+  std::vector<PlanQuestion> questions;
+  std::vector<std::optional<Result<RankPlanPtr>>> answers;
+
+ private:
+  struct Asked final : AskedPlan {
+    Asked(OpenQuestions& all, std::size_t number) : of(all), index(number) {}
+    const Result<RankPlanPtr>* poll(Instant) override { return of.answers[index] ? &*of.answers[index] : nullptr; }
+    OpenQuestions& of;
+    const std::size_t index;
+  };
+};
+
+TEST(Plans, AnAnswerAboutAMapThatIsGoneIsNotUsed) {
+  OpenQuestions source;
+  Plans plans(Mode::kAuto, "", 0, &source);
+  Cluster cluster = Cluster::uniform(4, 1, 4, 1e9);
+  plans.set_healthy(cluster);
+  plans.use(cluster, 0);
+  EXPECT_EQ(plans.plan_for(all_reduce(64 << 20)).value(), nullptr);
+  cluster.rate[1] = 0;
+  plans.use(cluster, 1);
+  source.answers[0] = answer(source.questions[0]);  // too late
+  EXPECT_EQ(plans.plan_for(all_reduce(64 << 20)).value(), nullptr);
+  ASSERT_EQ(source.questions.size(), 2u);
+  EXPECT_EQ(source.questions[1].ground->cluster.rate, cluster.rate);
+  source.answers[1] = answer(source.questions[1]);
+  const auto plan = plans.plan_for(all_reduce(64 << 20)).value();
+  EXPECT_EQ(plan, **source.answers[1]);
+}
+
+TEST(Plans, AQuestionAboutAnotherCallGivesTheOneBeforeUp) {
+  OpenQuestions source;
+  Plans plans(Mode::kAuto, "", 0, &source);
+  plans.use(Cluster::uniform(4, 1, 4, 1e9), 0);
+  EXPECT_EQ(plans.plan_for(all_reduce(1 << 10)).value(), nullptr);
+  EXPECT_EQ(plans.plan_for(all_reduce(1 << 20)).value(), nullptr);
+  for (std::size_t i = 0; i < 2; ++i) source.answers[i] = answer(source.questions[i]);
+  EXPECT_EQ(plans.plan_for(all_reduce(1 << 20)).value(), **source.answers[1]);
+}
+
+// What can not be planned is said each time, and remembered as nothing.
+TEST(Plans, ARefusalOfTheSourceIsPassedOn) {
+  OpenQuestions source;
+  Plans plans(Mode::kAuto, "", 0, &source);
+  plans.use(Cluster::uniform(4, 1, 4, 1e9), 0);
+  EXPECT_EQ(plans.plan_for(all_reduce(8)).value(), nullptr);
+  source.answers[0] = fail(Fault::kMisuse, "no");
+  EXPECT_FALSE(plans.plan_for(all_reduce(8)).has_value());
+  EXPECT_EQ(plans.known(all_reduce(8)), nullptr);
+  EXPECT_EQ(plans.plan_for(all_reduce(8)).value(), nullptr) << "asked again";
 }
 
 }  // namespace
