@@ -3,8 +3,11 @@
 #include <gtest/gtest.h>
 
 #include <atomic>
+#include <barrier>
 #include <chrono>
+#include <filesystem>
 #include <future>
+#include <iterator>
 #include <latch>
 #include <mutex>
 #include <set>
@@ -43,6 +46,28 @@ TEST(Collective, AllReduceOfAllSizes) {
       for (const std::size_t count : {0u, 1u, 7u, 1000u, 100'000u, 3'000'000u}) all_reduce(comm, count);
     });
   }
+}
+
+std::ptrdiff_t threads_here() {
+  return std::distance(std::filesystem::directory_iterator("/proc/self/task"), std::filesystem::directory_iterator());
+}
+
+// Each rank is a process of its own here, with one thread for plans from the first question on.
+TEST(Collective, PlansAreMadeByAThreadOfTheirOwn) {
+  constexpr std::uint32_t kRanks = 3;
+  std::barrier together(kRanks);
+  run_ranks(plan_of(kRanks), [&](Comm& comm, World&) {
+    together.arrive_and_wait();
+    const std::ptrdiff_t before = threads_here();
+    together.arrive_and_wait();
+    all_reduce(comm, 1000);
+    together.arrive_and_wait();
+    EXPECT_EQ(threads_here(), before + kRanks);
+    together.arrive_and_wait();
+    all_reduce(comm, 100'000);
+    together.arrive_and_wait();
+    EXPECT_EQ(threads_here(), before + kRanks) << "one, however much is asked";
+  });
 }
 
 TEST(Collective, RanksOfOneServerShareItsNics) {

@@ -16,7 +16,8 @@ namespace {
 
 constexpr std::uint32_t kRanks = 4;
 constexpr std::uint32_t kNics = 2;
-constexpr Duration kLong = 2s;  // beyond every time after which a path is suspected or judged silent
+constexpr Duration kLong = 2s;    // beyond every time after which a path is suspected or judged silent
+constexpr Duration kTakes = 3ms;  // a plan, where it takes a time
 
 // Answers when told to.
 class HeldPlans final : public PlanSource {
@@ -141,6 +142,34 @@ TEST_F(PlanSourceTest, ACollectiveKeepsItsMapHoweverLateItsPlan) {
   for (std::uint32_t rank = 0; rank < kRanks; ++rank)
     EXPECT_EQ(crowd.communicator(rank).plan_in_use().health_version, 1u);
   EXPECT_TRUE(crowd.sums_are_right());
+}
+
+// A source may tell when to look instead of waking somebody.
+TEST(PlanSource, IsLookedAtWhenItSays) {
+  class Timed final : public PlanSource {
+   public:
+    struct Asked final : AskedPlan {
+      explicit Asked(const PlanQuestion& question) : plan(answer(question)) {}
+      const Result<RankPlanPtr>* poll(Instant now) override {
+        if (due == kNever) due = now + kTakes;
+        return now < due ? nullptr : &plan;
+      }
+      Instant next_look() const override { return due; }
+      const Result<RankPlanPtr> plan;
+      Instant due = kNever;
+    };
+    std::unique_ptr<AskedPlan> ask(PlanQuestion question) override { return std::make_unique<Asked>(question); }
+  };
+  Timed timed;
+  Crowd crowd(kRanks, kNics, [&](std::uint32_t) {
+    CommConfig config;
+    config.plans = &timed;
+    return config;
+  });
+  ASSERT_TRUE(crowd.join());
+  const auto tickets = crowd.all_reduce(1000);
+  EXPECT_FALSE(crowd.finish(tickets, kTakes - 1ms));
+  EXPECT_TRUE(crowd.finish(tickets, 10ms));
 }
 
 TEST_F(PlanSourceTest, AnAbortLetsTheQuestionGo) {
