@@ -5,6 +5,7 @@
 
 #include <algorithm>
 #include <memory>
+#include <ranges>
 #include <vector>
 
 #include "base/assert.h"
@@ -167,9 +168,15 @@ TEST(PlanSource, IsLookedAtWhenItSays) {
     return config;
   });
   ASSERT_TRUE(crowd.join());
+  crowd.run_for(kLong);  // nobody has anything else to do
   const auto tickets = crowd.all_reduce(1000);
-  EXPECT_FALSE(crowd.finish(tickets, kTakes - 1ms));
-  EXPECT_TRUE(crowd.finish(tickets, 10ms));
+  const auto begun = [&](std::uint32_t rank) { return crowd.communicator(rank).plan_in_use().operation == 1; };
+  const auto all_ranks = std::views::iota(0U, kRanks);
+  crowd.run_for(kTakes - 100us);
+  EXPECT_TRUE(std::ranges::none_of(all_ranks, begun));
+  crowd.run_for(200us);
+  EXPECT_TRUE(std::ranges::all_of(all_ranks, begun));
+  EXPECT_TRUE(crowd.finish(tickets));
 }
 
 TEST_F(PlanSourceTest, AnAbortLetsTheQuestionGo) {
