@@ -76,6 +76,7 @@ class Operation final {
   bool step();  // true: something moved
   void on_completion(std::uint64_t token, const Status& status);
   bool over() const { return stage_ == Stage::kOver; }
+  bool passing() const { return pass_.has_value(); }  // the next step takes another part of a large buffer
   const Status& result() const { return result_; }
   // A rank that made another call, as the board shows it; then this one does not get on.
   bool mismatched() const { return on_board_ && on_board_->mismatched(); }

@@ -2,8 +2,9 @@
 // say which tree is cheapest; it enters the basis of a small simplex, until no tree is cheaper than what it brings. Undirected trees
 // suffice: reducing up and broadcasting down the same tree loads both directions of a NIC with its number of tree edges.
 //
-// Rows are NICs (at most 16 x 8 or so), and a tree is priced in O(q^2 m), so this takes milliseconds. The cheapest spanning tree
-// under any prices also proves a bound on all packings, which tells when to stop.
+// Rows are NICs (at most 16 x 8 or so), and a tree is priced in O(q^2 m), so this takes milliseconds, which communicators leave to a
+// thread that has the time (comm/plan_source.h). The cheapest spanning tree under any prices also proves a bound on all packings, which
+// tells when to stop.
 #include "planner/pack.h"
 
 #include <fmt/format.h>

@@ -131,6 +131,25 @@ TEST_F(LongStep, IsShortInTheFirstCallOfAThousandRanks) {
   EXPECT_LT(longest, kStepMost);
 }
 
+// The average divides the input first, all of it.
+TEST_F(LongStep, IsShortWhereAWholeBufferIsScaled) {
+  make({2, 1, Fabric::kRouted});
+  std::vector<float> memory(32 << 20, 1.0F);
+  Call average;
+  average.input = average.output = memory.data();
+  average.count = memory.size();
+  average.op.name = ReduceName::kAvg;
+  crowd->submit(1, average);
+  crowd->run_for(1ms);
+  ASSERT_EQ(by_test.open(), 1u);
+  by_test.answer_all();
+  crowd->wake(1);
+  crowd->run_for(1ms);
+  EXPECT_EQ(memory.back(), 0.5F);
+  fmt::print("  average of 128 MiB begins: the longest step {:.2f} ms\n", longest * 1e3);
+  EXPECT_LT(longest, kStepMost);
+}
+
 TEST_F(LongStep, IsShortInTheFirstCallOnRails) {
   example::Draw draw(kUnequalSeed);
   std::vector<double> rates;

@@ -1,14 +1,14 @@
 // What becomes of a question that a worker answers: late, in vain, or with a bug.
 
-#include "process/worker_plans.h"
-
 #include <gtest/gtest.h>
 
 #include <atomic>
 #include <latch>
+#include <memory>
 
 #include "base/assert.h"
 #include "comm/agreement/plans.h"
+#include "process/worker_plans.h"
 
 namespace r2ccl {
 namespace {
