@@ -62,10 +62,11 @@ struct ControlLimits {
   Duration silence = 3s;  // nothing heard for so long: the connection is given up
   Duration retry_min = 100ms;
   Duration retry_max = 5s;
-  Duration register_within = 5s;      // a connection that has not registered by then is closed
-  std::size_t unregistered_max = 64;  // the oldest goes first
-  std::size_t events_max = 8192;      // events nobody took; further ones are dropped and counted
-  std::size_t refusals_logged = 16;   // then silence: strangers must not fill the log
+  Duration register_within = 5s;            // a connection that has not registered by then is closed
+  std::size_t unregistered_max = 64;        // the oldest goes first
+  std::size_t events_max = 8192;            // events nobody took; further ones are dropped and counted
+  std::size_t roster_parts_per_step = 128;  // of 16 KiB, to all members together: 1 or 2 ms of a processor
+  std::size_t refusals_logged = 16;         // then silence: strangers must not fill the log
   // How often a client that had to leave the management network tries it again; doubles each time that network is lost
   // within `return_max` of its return.
   Duration return_min = 2s;

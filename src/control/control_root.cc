@@ -51,6 +51,7 @@ struct ControlRoot::Impl final : FrameSink {
   std::vector<ProcessId> left;      // since then, by BYE
   Connection* current = nullptr;    // whose link is being stepped
   bool finished = false;
+  std::size_t roster_parts_left = 0;  // that this step may still send
   std::size_t refusals = 0;
   std::uint64_t notices_dropped = 0;
   std::uint64_t garbage = 0;
@@ -204,6 +205,8 @@ struct ControlRoot::Impl final : FrameSink {
   void flush(Connection& to) {
     if (to.reach_owed) to.reach_owed = !post(to, ControlFrame::kReach, encode_reach(reach));
     while (to.roster_next) {
+      if (roster_parts_left == 0) return;  // the next step goes on: this one has posted
+      --roster_parts_left;
       std::size_t next = 0;
       const Bytes part = encode_roster_part(roster, *to.roster_next, next);
       if (!post(to, ControlFrame::kRoster, part)) return;
@@ -303,6 +306,7 @@ void ControlRoot::accept(std::unique_ptr<Link> link, Instant now) {
 Turn ControlRoot::step(Instant now) {
   Turn turn;
   impl_->posted = false;
+  impl_->roster_parts_left = impl_->limits.roster_parts_per_step;
   auto& connections = impl_->connections;
   // Connections are judged one by one: frames of one may retire another that was stepped before, which then goes next
   // time.

@@ -16,7 +16,8 @@ const Address kRoot = Address::v4(127, 0, 0, 1, 1000);
 
 // A root at process 1 and clients at processes 1..count; process 1 talks to its root over the fake network too.
 struct Star {
-  explicit Star(std::size_t count, std::size_t expected = 0) : root(expected == 0 ? count : expected, {}, log) {
+  explicit Star(std::size_t count, std::size_t expected = 0, const ControlLimits& limits = {})
+      : root(expected == 0 ? count : expected, {}, log, limits) {
     id = UniqueId::make(random, {kRoot});
     for (std::size_t i = 1; i <= count; ++i) add(i);
   }
@@ -78,6 +79,26 @@ TEST(Control, NobodyGetsARosterBeforeTheLastHasRegistered) {
   star.add(4);
   star.settle();
   for (auto& [process, client] : star.clients) EXPECT_EQ(client->roster().size(), 4u);
+}
+
+// A thousand members would hold the root's other work up.
+TEST(Control, ARosterIsSentToAFewMembersAStep) {
+  ControlLimits limits;
+  limits.roster_parts_per_step = 1;
+  Star star(7, 8, limits);
+  star.settle();
+  star.add(8);
+  std::int64_t have = 0;
+  for (int round = 0; round < 100 && have < 8; ++round) {
+    while (auto link = star.providers[1]->accept()) star.root.accept(std::move(link), star.now);
+    const bool moved = star.root.step(star.now).moved;
+    for (auto& [process, client] : star.clients) (void)client->step(star.now);
+    const auto now_have = std::ranges::count_if(star.clients, [](auto& one) { return !one.second->roster().empty(); });
+    EXPECT_LE(now_have, have + 1);
+    if (now_have > have) EXPECT_TRUE(moved) << "the root would not be called again";
+    have = now_have;
+  }
+  EXPECT_EQ(have, 8);
 }
 
 TEST(Control, NoticesAreRelayedWithTheirSender) {
