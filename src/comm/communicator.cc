@@ -21,6 +21,9 @@ void Communicator::Impl::step_joining(Turn& turn) {
     if (!engine.ready(key)) return watch_refusal(turn);
     open_members();
     turn.moved = true;
+  } else if (!mailbox.hears_all()) {
+    listen();
+    turn.moved = true;
   }
   if (state == CommState::kJoining) become_ready(turn);
 }
@@ -44,12 +47,17 @@ void Communicator::Impl::open_members() {
   gathering.emplace(engine.roster(key), rank, config.shared_memory, env.random.next());
   const std::size_t longest =
       std::max(64 + placement.nic_rate.size() * sizeof(Permille), gathering->letter_bytes_max());
-  const Status status = mailbox.open(engine.roster(key), longest);
-  if (!status) return give_up(status.error());
+  mailbox.open(engine.roster(key), longest);
+  listen();
+  if (state == CommState::kFailed) return;
   if (config.on_members) {
     if (const auto lost = config.on_members(engine.roster(key), now)) await_map_without(*lost);
   }
   step_gathering();
+}
+
+void Communicator::Impl::listen() {
+  if (const Status heard = mailbox.listen(); !heard) give_up(heard.error());
 }
 
 void Communicator::Impl::step_gathering() {

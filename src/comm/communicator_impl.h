@@ -57,6 +57,7 @@ struct Communicator::Impl {
   void step_joining(Turn& turn);
   void watch_refusal(Turn& turn);
   void open_members();
+  void listen();
   void step_gathering();
   void await_map_without(NicName lost);
   void become_ready(Turn& turn);

@@ -29,14 +29,19 @@ constexpr Mailbox::Kind kLetters = Mailbox::Kind::kLetterIn;  // one stream for 
 
 }  // namespace
 
-Status Mailbox::open(const std::vector<ProcessInfo>& members, std::size_t letter_bytes_max) {
+void Mailbox::open(const std::vector<ProcessInfo>& members, std::size_t letter_bytes_max) {
+  letter_bytes_max_ = letter_bytes_max;
   members_ = members;
   sessions_.assign(members.size(), nullptr);
   for (std::uint32_t rank = 0; rank < members.size(); ++rank) rank_of_.emplace(members[rank].process, rank);
-  for (std::uint32_t rank = 0; rank < members.size(); ++rank) {
-    if (rank == rank_ || (rank_ != 0 && rank != 0)) continue;
-    letters_.emplace(rank, std::make_unique<Letters>(letter_bytes_max));
-    if (const Status status = await_letter(rank); !status) return status;
+}
+
+Status Mailbox::listen() {
+  for (; !hears_all(); ++heard_) {
+    if (heard_ == rank_ || (rank_ != 0 && heard_ != 0)) continue;
+    if (has_to_wait(heard_)) return {};
+    letters_.emplace(heard_, std::make_unique<Letters>(letter_bytes_max_));
+    if (const Status status = await_letter(heard_); !status) return status;
   }
   return {};
 }

@@ -45,7 +45,10 @@ class Mailbox final : public Courier {
       : engine_(engine), group_(group), secret_(secret), rank_(rank) {}
 
   // Once the members are known, by rank. Rank 0 hears letters of all, the others those of rank 0.
-  Status open(const std::vector<ProcessInfo>& members, std::size_t letter_bytes_max);
+  void open(const std::vector<ProcessInfo>& members, std::size_t letter_bytes_max);
+  // Waits for letters of some more members. Call it once a turn until hears_all().
+  Status listen();
+  bool hears_all() const { return heard_ == members_.size(); }
   std::uint32_t rank_of(ProcessId process) const;  // UINT32_MAX: none
   const std::vector<ProcessInfo>& members() const { return members_; }
   std::string name_of(std::uint32_t rank) const;  // "rank 3 (host)"
@@ -118,6 +121,8 @@ class Mailbox final : public Courier {
   std::vector<Session*> sessions_;  // [rank]; null until used. Sessions stay as long as the engine.
   std::uint32_t may_open_ = kOpenedPerTurn;
   std::map<std::uint32_t, std::unique_ptr<Letters>> letters_;
+  std::size_t letter_bytes_max_ = 0;
+  std::uint32_t heard_ = 0;  // members from rank 0 on whose letters are waited for, as far as they write any
   std::map<std::uint64_t, std::unique_ptr<Outgoing>> outgoing_;
   std::uint64_t next_outgoing_ = 0;
 };
