@@ -8,7 +8,7 @@
 
 namespace r2ccl::sim {
 
-Status side_by_side(std::uint64_t count, unsigned threads, const std::function<Worker()>& make_worker,
+Status side_by_side(std::uint64_t count, unsigned threads, const std::function<NumberedTask()>& make_worker,
                     const std::function<void(std::uint64_t done)>& progress) {
   std::atomic<std::uint64_t> next{0};
   std::atomic<std::uint64_t> done{0};
@@ -17,7 +17,7 @@ Status side_by_side(std::uint64_t count, unsigned threads, const std::function<W
   std::optional<Error> error;
   std::uint64_t failed = count;
   const auto work = [&](bool report) {
-    const Worker worker = make_worker();
+    const NumberedTask worker = make_worker();
     for (std::uint64_t i = next++; i < count && !stop; i = next++) {
       if (const Status status = worker(i); !status) {
         stop = true;

@@ -15,7 +15,7 @@ Result<std::vector<PaperRow>> paper_rows(const PaperOptions& options) {
     return job.table.find(options.table) == std::string::npos || (options.ranks != 0 && job.ranks > options.ranks);
   });
   std::vector<PaperRow> rows(jobs.size());  // each written by one thread
-  const auto make_worker = [&]() -> Worker {
+  const auto make_worker = [&]() -> NumberedTask {
     return [&, proofs = std::make_shared<Proofs>()](std::uint64_t i) -> Status {
       const PaperJob& job = jobs[i];
       const Result<double> ours = job.run(*proofs);

@@ -94,7 +94,7 @@ Result<std::vector<Sample>> sweep(const std::function<Case(std::uint64_t seed)>&
                                   const SweepOptions& options) {
   std::vector<Sample> samples(options.samples);  // each written by one thread
   const Proofs first = options.samples > 0 ? first_proof(draw(options.seed), algorithm) : Proofs{};
-  const auto make_worker = [&]() -> Worker {
+  const auto make_worker = [&]() -> NumberedTask {
     return [&, proofs = std::make_shared<Proofs>(first)](std::uint64_t i) -> Status {
       const std::uint64_t seed = options.seed + i;
       Result<Sample> sample = run_case(draw(seed), algorithm, options.with_balance, *proofs);
