@@ -6,7 +6,6 @@
 #include <utility>
 
 #include "base/assert.h"
-#include "comm/communicator_impl.h"
 
 namespace r2ccl {
 namespace {
@@ -16,99 +15,99 @@ constexpr std::string_view kInvitationLabel = "r2ccl invitation";
 
 }  // namespace
 
-void Communicator::Impl::step_joining(Turn& turn) {
-  if (!open) {
-    if (!engine.ready(key)) return watch_refusal(turn);
+void Communicator::step_joining(Turn& turn) {
+  if (!open_) {
+    if (!engine_.ready(key_)) return watch_refusal(turn);
     open_members();
     turn.moved = true;
-  } else if (!mailbox.hears_all()) {
+  } else if (!mailbox_.hears_all()) {
     listen();
     turn.moved = true;
   }
-  if (state == CommState::kJoining) become_ready(turn);
+  if (state_ == CommState::kJoining) become_ready(turn);
 }
 
-void Communicator::Impl::watch_refusal(Turn& turn) {
-  if (engine.join_failure(key).empty()) {
-    refused_since = kNever;
+void Communicator::watch_refusal(Turn& turn) {
+  if (engine_.join_failure(key_).empty()) {
+    refused_since_ = kNever;
     return;
   }
-  if (refused_since == kNever) refused_since = now;
-  if (now >= refused_since + kRefusedMax) return give_up({Fault::kMisuse, engine.join_failure(key)});
-  turn.merge({false, refused_since + kRefusedMax});
+  if (refused_since_ == kNever) refused_since_ = now_;
+  if (now_ >= refused_since_ + kRefusedMax) return give_up({Fault::kMisuse, engine_.join_failure(key_)});
+  turn.merge({false, refused_since_ + kRefusedMax});
 }
 
-void Communicator::Impl::open_members() {
-  open = true;
-  placement = place(engine.roster(key), config.costs.unknown_rate);
-  plans.set_healthy(cluster_of(placement, all_healthy(placement), config.fabric, config.costs));
-  agreement.emplace(rank, size, placement);
-  watch.emplace(placement.nics);
-  gathering.emplace(engine.roster(key), rank, config.shared_memory, env.random.next());
+void Communicator::open_members() {
+  open_ = true;
+  placement_ = place(engine_.roster(key_), config_.costs.unknown_rate);
+  plans_.set_healthy(cluster_of(placement_, all_healthy(placement_), config_.fabric, config_.costs));
+  agreement_.emplace(rank_, size_, placement_);
+  watch_.emplace(placement_.nics);
+  gathering_.emplace(engine_.roster(key_), rank_, config_.shared_memory, env_.random.next());
   const std::size_t longest =
-      std::max(64 + placement.nic_rate.size() * sizeof(Permille), gathering->letter_bytes_max());
-  mailbox.open(engine.roster(key), longest);
+      std::max(64 + placement_.nic_rate.size() * sizeof(Permille), gathering_->letter_bytes_max());
+  mailbox_.open(engine_.roster(key_), longest);
   listen();
-  if (state == CommState::kFailed) return;
-  if (config.on_members) {
-    if (const auto lost = config.on_members(engine.roster(key), now)) await_map_without(*lost);
+  if (state_ == CommState::kFailed) return;
+  if (config_.observer != nullptr) {
+    if (const auto lost = config_.observer->on_members(engine_.roster(key_), now_)) await_map_without(*lost);
   }
   step_gathering();
 }
 
-void Communicator::Impl::listen() {
-  if (const Status heard = mailbox.listen(); !heard) give_up(heard.error());
+void Communicator::listen() {
+  if (const Status heard = mailbox_.listen(); !heard) give_up(heard.error());
 }
 
-void Communicator::Impl::step_gathering() {
-  for (Gathering::Out& out : gathering->take_out()) post(out.to, std::move(out.bytes));
-  if (!gathering->over() || gathered || state != CommState::kJoining) return;
-  gathered = true;
-  if (!gathering->why_not_shared().empty())
-    log(LogLevel::kInfo, fmt::format("Rank {} uses no shared memory: {}", rank, gathering->why_not_shared()));
-  Neighbours& neighbours = gathering->neighbours();
-  board = neighbours.board();
-  if (neighbours.peer_copy() != nullptr) mailbox.share(*neighbours.peer_copy());
-  missing = size;
+void Communicator::step_gathering() {
+  for (Gathering::Out& out : gathering_->take_out()) post(out.to, std::move(out.bytes));
+  if (!gathering_->over() || gathered_ || state_ != CommState::kJoining) return;
+  gathered_ = true;
+  if (!gathering_->why_not_shared().empty())
+    log(LogLevel::kInfo, fmt::format("Rank {} uses no shared memory: {}", rank_, gathering_->why_not_shared()));
+  Neighbours& neighbours = gathering_->neighbours();
+  board_ = neighbours.board();
+  if (neighbours.peer_copy() != nullptr) mailbox_.share(*neighbours.peer_copy());
+  missing_ = size_;
 }
 
-void Communicator::Impl::await_map_without(NicName lost) {
-  if (!replans(mode)) return;  // there will be no other map
-  awaited = all_healthy(placement).nic;
-  for (std::uint32_t server = 0; server < placement.servers; ++server) {
-    const ProcessInfo& member = engine.roster(key)[std::size_t{server} * placement.gpus];
-    if (member.server == lost.server) awaited[std::size_t{server} * placement.nics + lost.nic.value] = 0;
+void Communicator::await_map_without(NicName lost) {
+  if (!replans(mode_)) return;  // there will be no other map
+  awaited_ = all_healthy(placement_).nic;
+  for (std::uint32_t server = 0; server < placement_.servers; ++server) {
+    const ProcessInfo& member = engine_.roster(key_)[std::size_t{server} * placement_.gpus];
+    if (member.server == lost.server) awaited_[std::size_t{server} * placement_.nics + lost.nic.value] = 0;
   }
-  awaited_until = now + kLossKnownWithin;
+  awaited_until_ = now_ + kLossKnownWithin;
 }
 
-void Communicator::Impl::become_ready(Turn& turn) {
-  if (!gathered) return;
-  if (!awaited.empty() && agreement->agreed().nic != awaited) {
-    turn.merge({false, awaited_until});
-    if (now < awaited_until) return;
+void Communicator::become_ready(Turn& turn) {
+  if (!gathered_) return;
+  if (!awaited_.empty() && agreement_->agreed().nic != awaited_) {
+    turn.merge({false, awaited_until_});
+    if (now_ < awaited_until_) return;
     log(LogLevel::kWarn,
         fmt::format("Rank {} begins although not all ranks have agreed within {:.0f} s on the NIC that is "
                     "lost: the first calls may run on plans that use it.",
-                    rank, to_seconds(kLossKnownWithin)));
+                    rank_, to_seconds(kLossKnownWithin)));
   }
-  state = CommState::kReady;
+  state_ = CommState::kReady;
 }
 
-void Communicator::Impl::post(std::uint32_t to, Bytes bytes) {
-  acted = true;
-  if (const Status status = mailbox.send_letter(to, std::move(bytes)); !status) stop(status.error());
+void Communicator::post(std::uint32_t to, Bytes bytes) {
+  acted_ = true;
+  if (const Status status = mailbox_.send_letter(to, std::move(bytes)); !status) stop(status.error());
 }
 
-void Communicator::Impl::post_all(const Bytes& bytes) {
-  for (std::uint32_t to = 1; to < size; ++to) post(to, bytes);
+void Communicator::post_all(const Bytes& bytes) {
+  for (std::uint32_t to = 1; to < size_; ++to) post(to, bytes);
 }
 
-void Communicator::Impl::on_letter(std::uint32_t from, ByteView bytes) {
+void Communicator::on_letter(std::uint32_t from, ByteView bytes) {
   if (bytes.empty()) return;
   if (bytes[0] < static_cast<std::byte>(Letter::kFirst)) {
-    if (!agreement->on_message(from, bytes))
-      give_up({Fault::kBug, mailbox.name_of(from) + " sent a letter that can not be read."});
+    if (!agreement_->on_message(from, bytes))
+      give_up({Fault::kBug, mailbox_.name_of(from) + " sent a letter that can not be read."});
     return;
   }
   switch (const auto kind = static_cast<Letter>(bytes[0])) {
@@ -116,163 +115,139 @@ void Communicator::Impl::on_letter(std::uint32_t from, ByteView bytes) {
     case Letter::kGo:
     case Letter::kMapped:
     case Letter::kStart:
-      if (!gathering->on_letter(from, kind, bytes.subspan(1)))
-        return give_up({Fault::kBug, mailbox.name_of(from) + " sent a letter that can not be read."});
+      if (!gathering_->on_letter(from, kind, bytes.subspan(1)))
+        return give_up({Fault::kBug, mailbox_.name_of(from) + " sent a letter that can not be read."});
       return step_gathering();
     case Letter::kDone:
       return count_done();
     case Letter::kAllDone:
-      all_done = true;
+      all_done_ = true;
       return;
   }
 }
 
-void Communicator::Impl::log(LogLevel level, const std::string& line) {
-  if (env.log.enabled(level)) env.log.write(level, line);
+void Communicator::log(LogLevel level, const std::string& line) {
+  if (env_.log.enabled(level)) env_.log.write(level, line);
 }
 
-Result<std::unique_ptr<Invitation>> Communicator::Impl::invite(const std::vector<std::uint32_t>& stay,
-                                                               std::optional<UniqueId> id) {
-  if (!open) return fail(Fault::kMisuse, kNotSetUp);
+Result<std::unique_ptr<Invitation>> Communicator::invite(const std::vector<std::uint32_t>& stay,
+                                                         std::optional<UniqueId> id) {
+  if (!open_) return fail(Fault::kMisuse, "The communicator has not been set up yet.");
   Bytes name;
   Writer out(name);
   out.put(std::as_bytes(std::span(kInvitationLabel)));
-  out.put(invitations[stay]++);
+  out.put(invitations_[stay]++);
   for (const std::uint32_t one : stay) out.put(one);
-  const Proof proof = keyed_proof(secret, name);
+  const Proof proof = keyed_proof(secret_, name);
   std::vector<ProcessInfo> guests;
-  for (const std::uint32_t one : stay) guests.push_back(mailbox.members().at(one));
+  for (const std::uint32_t one : stay) guests.push_back(mailbox_.members().at(one));
   const GroupId group{Reader(proof).get<std::uint64_t>()};
-  return std::make_unique<Invitation>(engine, group, std::move(guests), std::move(id));
+  return std::make_unique<Invitation>(engine_, group, std::move(guests), std::move(id));
 }
 
-void Communicator::Impl::count_done() {
-  if (--missing > 0) return;
-  all_done = true;
+void Communicator::count_done() {
+  if (--missing_ > 0) return;
+  all_done_ = true;
   post_all({static_cast<std::byte>(Letter::kAllDone)});
 }
 
-void Communicator::Impl::step_finishing() {
-  if (queue.empty() && !std::exchange(done_sent, true)) rank == 0 ? count_done() : post(0, Letter::kDone);
-  if (!all_done || state == CommState::kFailed) return;
-  if (rank == 0 && !everybody_let_go()) return;
+void Communicator::step_finishing() {
+  if (queue_.empty() && !std::exchange(done_sent_, true)) rank_ == 0 ? count_done() : post(0, Letter::kDone);
+  if (!all_done_ || state_ == CommState::kFailed) return;
+  if (rank_ == 0 && !everybody_let_go()) return;
   end(CommState::kFinished);
 }
 
-bool Communicator::Impl::everybody_let_go() {
-  const std::vector<ProcessId>& left = engine.left(key);
-  for (; left_seen < left.size(); ++left_seen) gone.insert(mailbox.rank_of(left[left_seen]));
-  return gone.size() + 1 >= size;
+bool Communicator::everybody_let_go() {
+  const std::vector<ProcessId>& left = engine_.left(key_);
+  for (; left_seen_ < left.size(); ++left_seen_) gone_.insert(mailbox_.rank_of(left[left_seen_]));
+  return gone_.size() + 1 >= size_;
 }
 
-void Communicator::Impl::end(CommState final_state) {
-  acted = true;
-  mailbox.abort();
-  running.reset();
-  awaits_plan = false;
-  plans.stop_asking();
-  state = final_state;
-  engine.leave(key, now);
+void Communicator::end(CommState final_state) {
+  acted_ = true;
+  mailbox_.abort();
+  running_.reset();
+  awaits_plan_ = false;
+  plans_.stop_asking();
+  state_ = final_state;
+  engine_.leave(key_, now_);
 }
 
-void Communicator::Impl::give_up(Error why) {
-  if (state == CommState::kFailed || state == CommState::kFinished) return;
-  error = std::move(why);
-  log(error.fault == Fault::kAborted ? LogLevel::kInfo : LogLevel::kError,
-      fmt::format("Communicator of rank {} ends: {}", rank, error.what));
-  if (open)
-    mailbox.notify_all(encode({CallNotice::Kind::kFailed, static_cast<std::uint64_t>(error.fault), 0, error.what}));
+void Communicator::give_up(Error why) {
+  if (state_ == CommState::kFailed || state_ == CommState::kFinished) return;
+  error_ = std::move(why);
+  log(error_.fault == Fault::kAborted ? LogLevel::kInfo : LogLevel::kError,
+      fmt::format("Communicator of rank {} ends: {}", rank_, error_.what));
+  if (open_)
+    mailbox_.notify_all(encode({CallNotice::Kind::kFailed, static_cast<std::uint64_t>(error_.fault), 0, error_.what}));
   end(CommState::kFailed);
-  for (Batch& batch : std::exchange(queue, {})) {
-    batch.ticket->result = std::unexpected(error);
+  for (Batch& batch : std::exchange(queue_, {})) {
+    batch.ticket->result = std::unexpected(error_);
     batch.ticket->done = true;
   }
 }
 
-Turn Communicator::Impl::step(Instant at) {
-  now = at;
-  mailbox.begin_turn();
+Turn Communicator::step(Instant at) {
+  now_ = at;
+  mailbox_.begin_turn();
   Turn turn;
-  if (state != CommState::kFailed && state != CommState::kFinished) run(turn);
-  turn.moved |= std::exchange(acted, false);
+  if (state_ != CommState::kFailed && state_ != CommState::kFinished) run(turn);
+  turn.moved |= std::exchange(acted_, false);
   return turn;
 }
 
-void Communicator::Impl::run(Turn& turn) {
-  if (state == CommState::kJoining) step_joining(turn);
-  if (open && state != CommState::kFailed) agree(turn);
-  if (reason_until != kNever) {
-    if (now >= reason_until) give_up(without_reason);
-    turn.merge({false, reason_until});
-  } else if (!queue.empty() && state != CommState::kFailed) {
-    turn.moved |= mailbox.step_neighbours([this](const Mailbox::Done& done) { on_done(done); });
-    if (state != CommState::kFailed && !queue.empty()) turn.moved |= step_batch();
+void Communicator::run(Turn& turn) {
+  if (state_ == CommState::kJoining) step_joining(turn);
+  if (open_ && state_ != CommState::kFailed) agree(turn);
+  if (reason_until_ != kNever) {
+    if (now_ >= reason_until_) give_up(without_reason_);
+    turn.merge({false, reason_until_});
+  } else if (!queue_.empty() && state_ != CommState::kFailed) {
+    turn.moved |= mailbox_.step_neighbours([this](const Mailbox::Done& done) { on_done(done); });
+    if (state_ != CommState::kFailed && !queue_.empty()) turn.moved |= step_batch();
     ask(turn);
     peek(turn);
   }
-  if (state == CommState::kFinishing) step_finishing();
+  if (state_ == CommState::kFinishing) step_finishing();
 }
 
 Communicator::Communicator(Engine& engine, Env env, const Device& device, const UniqueId& id, std::uint32_t rank,
                            std::uint32_t size, const CommConfig& config)
-    : rank_(rank), size_(size), impl_(std::make_unique<Impl>(engine, env, device, id, rank, size, config)) {
-  engine.attach(GroupId{impl_->key.value}, *this);
+    : rank_(rank),
+      size_(size),
+      engine_(engine),
+      env_(env),
+      device_(device),
+      config_(config),
+      mode_(mode_of(config.mode).value_or(Mode::kAuto)),
+      key_(engine.join(id, rank, size)),
+      secret_(id.secret),
+      mailbox_(engine, GroupId{key_.value}, id.secret, rank),
+      plans_(mode_, config.algorithm, rank, config.plans) {
+  engine_.attach(GroupId{key_.value}, *this);
 }
 
 Communicator::~Communicator() {
   abort("The communicator was destroyed.");
-  impl_->engine.detach(GroupId{impl_->key.value});
+  engine_.detach(GroupId{key_.value});
 }
 
-CommState Communicator::state() const {
-  return impl_->state;
-}
-const Error& Communicator::error() const {
-  return impl_->error;
-}
-const PlanInUse& Communicator::plan_in_use() const {
-  return impl_->in_use;
-}
-const HealthMap* Communicator::health_map() const {
-  return impl_->agreement ? &impl_->agreement->map() : nullptr;
-}
 std::vector<std::uint32_t> Communicator::waiting_for() const {
-  return impl_->running ? impl_->running->waiting_for() : std::vector<std::uint32_t>{};
+  return running_ ? running_->waiting_for() : std::vector<std::uint32_t>{};
 }
-Result<TicketPtr> Communicator::submit(std::vector<Call> calls) {
-  return impl_->submit(std::move(calls));
-}
+
 void Communicator::finish() {
-  if (impl_->state == CommState::kReady) impl_->state = CommState::kFinishing;
+  if (state_ == CommState::kReady) state_ = CommState::kFinishing;
 }
+
 void Communicator::abort(const std::string& why) {
-  impl_->give_up({Fault::kAborted, why});
+  give_up({Fault::kAborted, why});
 }
-Result<TimeEstimate> Communicator::estimate(const std::vector<Call>& calls) {
-  return impl_->estimate(calls);
-}
-Result<std::unique_ptr<Invitation>> Communicator::invite(const std::vector<std::uint32_t>& stay,
-                                                         std::optional<UniqueId> id) {
-  return impl_->invite(stay, std::move(id));
-}
-bool Communicator::may_spin() const {
-  return impl_->board != nullptr;
-}
-void Communicator::spin(Instant now, const std::function<bool(int)>& relax) {
-  impl_->spin(now, relax);
-}
-std::uint32_t Communicator::ranks_here() const {
-  const std::size_t beside = impl_->gathering ? impl_->gathering->neighbours().here().size() : 0;
+
+std::uint32_t Communicator::ranks_here() {
+  const std::size_t beside = gathering_ ? gathering_->neighbours().here().size() : 0;
   return std::max(1U, static_cast<std::uint32_t>(beside));
-}
-void Communicator::on_completion(ProcessId peer, const Completion& completion) {
-  impl_->on_completion(peer, completion);
-}
-void Communicator::on_notice(ProcessId from, ByteView bytes) {
-  impl_->on_notice(from, bytes);
-}
-Turn Communicator::step(Instant now) {
-  return impl_->step(now);
 }
 
 }  // namespace r2ccl

@@ -5,7 +5,7 @@
 #include <algorithm>
 #include <utility>
 
-#include "comm/communicator_impl.h"
+#include "comm/communicator.h"
 
 namespace r2ccl {
 namespace {
@@ -41,28 +41,29 @@ Result<double> seconds_of(const TimeEstimate& estimate) {
   return seconds;
 }
 
-Status Communicator::Impl::takes_calls() const {
-  if (state == CommState::kReady) return {};
-  if (state == CommState::kFailed) return std::unexpected(error);
-  return fail(Fault::kMisuse, state == CommState::kJoining ? kNotSetUp : "The communicator was finalized.");
+Status Communicator::takes_calls() const {
+  if (state_ == CommState::kReady) return {};
+  if (state_ == CommState::kFailed) return std::unexpected(error_);
+  return fail(Fault::kMisuse, state_ == CommState::kJoining ? "The communicator has not been set up yet."
+                                                            : "The communicator was finalized.");
 }
 
-Result<TicketPtr> Communicator::Impl::submit(std::vector<Call> calls) {
+Result<TicketPtr> Communicator::submit(std::vector<Call> calls) {
   if (const Status usable = takes_calls(); !usable) return std::unexpected(usable.error());
   auto ticket = std::make_shared<CallTicket>();
-  queue.push_back({std::move(calls), ticket, 0, nullptr});
+  queue_.push_back({std::move(calls), ticket, 0, nullptr});
   return ticket;
 }
 
-bool Communicator::Impl::has_points(const Batch& batch) {
+bool Communicator::has_points(const Batch& batch) {
   return std::ranges::any_of(batch.calls, is_point_to_point, &Call::kind);
 }
 
-bool Communicator::Impl::step_batch() {
-  Batch& batch = queue.front();
+bool Communicator::step_batch() {
+  Batch& batch = queue_.front();
   bool moved = false;
   if (!batch.points && has_points(batch)) {
-    batch.points = std::make_unique<PointToPoint>(batch.calls, rank, mailbox, device);
+    batch.points = std::make_unique<PointToPoint>(batch.calls, rank_, mailbox_, device_);
     got_on();
     moved = true;
   }
@@ -72,29 +73,29 @@ bool Communicator::Impl::step_batch() {
     return true;
   }
   while (batch.next < batch.calls.size() && is_point_to_point(batch.calls[batch.next].kind)) ++batch.next;
-  if (!running && batch.next < batch.calls.size() && begin(batch.calls[batch.next])) moved = true;
-  if (running) moved |= step_running(batch);
-  if (state == CommState::kFailed) return true;
-  if (!running && batch.next >= batch.calls.size() && (!batch.points || batch.points->over())) {
+  if (!running_ && batch.next < batch.calls.size() && begin(batch.calls[batch.next])) moved = true;
+  if (running_) moved |= step_running(batch);
+  if (state_ == CommState::kFailed) return true;
+  if (!running_ && batch.next >= batch.calls.size() && (!batch.points || batch.points->over())) {
     batch.ticket->done = true;
-    queue.pop_front();
+    queue_.pop_front();
     moved = true;
   }
   return moved;
 }
 
-bool Communicator::Impl::bind(const Call& call) {
-  if (!agreement->may_start(number + 1)) return false;
-  agreement->started(++number);
-  past.push_back({number, signature_of(call), call});
-  if (past.size() > kRemembered) past.pop_front();
+bool Communicator::bind(const Call& call) {
+  if (!agreement_->may_start(number_ + 1)) return false;
+  agreement_->started(++number_);
+  past_.push_back({number_, signature_of(call), call});
+  if (past_.size() > kRemembered) past_.pop_front();
   got_on();
-  awaits_plan = true;
+  awaits_plan_ = true;
   return true;
 }
 
-bool Communicator::Impl::begin(const Call& call) {
-  if (!awaits_plan && !bind(call)) return false;
+bool Communicator::begin(const Call& call) {
+  if (!awaits_plan_ && !bind(call)) return false;
   RankPlanPtr plan;
   if (is_planned(call)) {
     auto made = plan_for(call);
@@ -105,32 +106,33 @@ bool Communicator::Impl::begin(const Call& call) {
     if (*made == nullptr) return false;
     plan = std::move(*made);
   }
-  awaits_plan = false;
-  const HealthMap& map = agreement->map();
-  in_use = {plan ? plan->header.algorithm : board ? "shared_memory" : "local", map.version, number};
-  running_tag = tag_of(number, map.version, past.back().signature);
-  mailbox.begin(running_tag, plan && plan->keeps_rails);
+  awaits_plan_ = false;
+  const HealthMap& map = agreement_->map();
+  in_use_ = {plan ? plan->header.algorithm : board_ ? "shared_memory" : "local", map.version, number_};
+  running_tag_ = tag_of(number_, map.version, past_.back().signature);
+  mailbox_.begin(running_tag_, plan && plan->keeps_rails);
   begin_counting(plan.get());
-  const Operation::Place place{rank, size, device, mailbox, pool, cache, board};
-  running.emplace(call, place, std::move(plan), running_tag);
+  const Operation::Place place{rank_, size_, device_, mailbox_, pool_, cache_, board_};
+  running_.emplace(call, place, std::move(plan), running_tag_);
   got_on();
   return true;
 }
 
-Result<RankPlanPtr> Communicator::Impl::plan_for(const Call& call) {
+Result<RankPlanPtr> Communicator::plan_for(const Call& call) {
   use_map();
-  return plans.plan_for(call, now);
+  return plans_.plan_for(call, now_);
 }
 
 // While a collective waits for its plan nobody asks may_start() for the next one, so the map is still its own.
-void Communicator::Impl::use_map() {
-  const HealthMap& map = agreement->map();
-  if (plans.version() != map.version) plans.use(cluster_of(placement, map, config.fabric, config.costs), map.version);
+void Communicator::use_map() {
+  const HealthMap& map = agreement_->map();
+  if (plans_.version() != map.version)
+    plans_.use(cluster_of(placement_, map, config_.fabric, config_.costs), map.version);
 }
 
-Result<TimeEstimate> Communicator::Impl::estimate(const std::vector<Call>& calls) {
+Result<TimeEstimate> Communicator::estimate(const std::vector<Call>& calls) {
   if (const Status usable = takes_calls(); !usable) return std::unexpected(usable.error());
-  const Cluster cluster = cluster_of(placement, agreement->map(), config.fabric, config.costs);
+  const Cluster cluster = cluster_of(placement_, agreement_->map(), config_.fabric, config_.costs);
   use_map();
   TimeEstimate estimate;
   double sent = 0;
@@ -140,103 +142,103 @@ Result<TimeEstimate> Communicator::Impl::estimate(const std::vector<Call>& calls
     if (is_point_to_point(call.kind)) {
       (call.kind == CallKind::kSend ? sent : received) += bytes;
     } else if (is_planned(call)) {
-      if (const auto plan = plans.known(call))
+      if (const auto plan = plans_.known(call))
         estimate.known_s += plan->predicted_s;
       else
-        estimate.open.push_back(plans.question(call));
+        estimate.open.push_back(plans_.question(call));
     } else {
-      estimate.known_s += static_cast<double>(vector_bytes(call, size)) / cluster.intra_rate;
+      estimate.known_s += static_cast<double>(vector_bytes(call, size_)) / cluster.intra_rate;
     }
   }
-  const double way = board ? cluster.intra_rate : cluster.server_rate(rank / placement.gpus);
+  const double way = board_ ? cluster.intra_rate : cluster.server_rate(rank_ / placement_.gpus);
   if (sent + received > 0) estimate.known_s += cluster.alpha_s + std::max(sent, received) / way;
   return estimate;
 }
 
-void Communicator::Impl::begin_counting(const RankPlan* plan) {
-  if (!config.on_progress) return;
-  moved_so_far = 0;
-  to_move = plan != nullptr ? plan->moved_bytes : 0;
-  config.on_progress({number, 0}, to_move, now);
+void Communicator::begin_counting(const RankPlan* plan) {
+  if (config_.observer == nullptr) return;
+  moved_so_far_ = 0;
+  to_move_ = plan != nullptr ? plan->moved_bytes : 0;
+  config_.observer->on_progress({number_, 0}, to_move_, now_);
 }
 
-void Communicator::Impl::count(std::uint64_t bytes) {
-  if (!config.on_progress || to_move == 0) return;
-  moved_so_far += bytes;
-  const double share = static_cast<double>(moved_so_far) / static_cast<double>(to_move);
-  config.on_progress({number, static_cast<std::uint32_t>(std::min(1.0, share) * 1e6)}, to_move, now);
+void Communicator::count(std::uint64_t bytes) {
+  if (config_.observer == nullptr || to_move_ == 0) return;
+  moved_so_far_ += bytes;
+  const double share = static_cast<double>(moved_so_far_) / static_cast<double>(to_move_);
+  config_.observer->on_progress({number_, static_cast<std::uint32_t>(std::min(1.0, share) * 1e6)}, to_move_, now_);
 }
 
-bool Communicator::Impl::step_running(Batch& batch) {
+bool Communicator::step_running(Batch& batch) {
   bool moved = false;
-  for (std::size_t i = 0; i < kStepsPerTurn && !running->over() && running->step();) {
+  for (std::size_t i = 0; i < kStepsPerTurn && !running_->over() && running_->step();) {
     moved = true;
-    i += running->passing() ? kStepsPerTurn / kPartsPerTurn : 1;
+    i += running_->passing() ? kStepsPerTurn / kPartsPerTurn : 1;
   }
-  if (running->mismatched() && reason_until == kNever) on_mismatch(running->mismatched_with());
-  if (moved && running->on_board()) got_on();
-  if (!running->over()) return moved;
-  if (!running->result()) {
-    stop(running->result().error());
+  if (running_->mismatched() && reason_until_ == kNever) on_mismatch(running_->mismatched_with());
+  if (moved && running_->on_board()) got_on();
+  if (!running_->over()) return moved;
+  if (!running_->result()) {
+    stop(running_->result().error());
     return true;
   }
-  running.reset();
+  running_.reset();
   ++batch.next;
   return true;
 }
 
-void Communicator::Impl::got_on() {
-  progress = now;
-  next_ask = now + kAskAfter;
-  said = false;
+void Communicator::got_on() {
+  progress_ = now_;
+  next_ask_ = now_ + kAskAfter;
+  said_ = false;
 }
 
-void Communicator::Impl::await_plan(Turn& turn) {
-  turn.merge({false, plans.next_look()});
-  if (said) return;
-  turn.merge({false, progress + kSayAfter});
-  if (now < progress + kSayAfter) return;
-  said = true;
+void Communicator::await_plan(Turn& turn) {
+  turn.merge({false, plans_.next_look()});
+  if (said_) return;
+  turn.merge({false, progress_ + kSayAfter});
+  if (now_ < progress_ + kSayAfter) return;
+  said_ = true;
   log(LogLevel::kWarn,
-      fmt::format("Collective {} ({}) of rank {} waits for its plan.", number, past.back().text(), rank));
+      fmt::format("Collective {} ({}) of rank {} waits for its plan.", number_, past_.back().text(), rank_));
 }
 
-void Communicator::Impl::ask(Turn& turn) {
-  if (awaits_plan) return await_plan(turn);
-  if (!running) return;
-  if (now >= next_ask) {
-    next_ask = now + kAskEvery;
-    const auto waiting = running->waiting_for();
-    const Bytes notice = encode({CallNotice::Kind::kAsk, number, past.back().signature, past.back().text()});
-    for (const std::uint32_t other : waiting) mailbox.notify(other, notice);
-    if (now >= progress + kSayAfter && !said && !waiting.empty()) {
-      said = true;
-      log(LogLevel::kWarn, fmt::format("Collective {} ({}) of rank {} waits for {}.", number, past.back().text(), rank,
-                                       mailbox.name_of(waiting.front())));
+void Communicator::ask(Turn& turn) {
+  if (awaits_plan_) return await_plan(turn);
+  if (!running_) return;
+  if (now_ >= next_ask_) {
+    next_ask_ = now_ + kAskEvery;
+    const auto waiting = running_->waiting_for();
+    const Bytes notice = encode({CallNotice::Kind::kAsk, number_, past_.back().signature, past_.back().text()});
+    for (const std::uint32_t other : waiting) mailbox_.notify(other, notice);
+    if (now_ >= progress_ + kSayAfter && !said_ && !waiting.empty()) {
+      said_ = true;
+      log(LogLevel::kWarn, fmt::format("Collective {} ({}) of rank {} waits for {}.", number_, past_.back().text(),
+                                       rank_, mailbox_.name_of(waiting.front())));
     }
   }
-  turn.merge({false, next_ask});
+  turn.merge({false, next_ask_});
 }
 
-void Communicator::Impl::peek(Turn& turn) {
-  const bool waits = (running && running->on_board()) || mailbox.waits_for_neighbours();
-  if (waits) turn.merge({false, now + std::clamp((now - progress) / 8, kPeekLeast, kPeekMost)});
+void Communicator::peek(Turn& turn) {
+  const bool waits = (running_ && running_->on_board()) || mailbox_.waits_for_neighbours();
+  if (waits) turn.merge({false, now_ + std::clamp((now_ - progress_) / 8, kPeekLeast, kPeekMost)});
 }
 
-void Communicator::Impl::spin(Instant at, const std::function<bool(int)>& relax) {
-  if (state != CommState::kReady) return;
-  now = at;
-  mailbox.begin_turn();
-  if (running && now >= progress + kHurryMost) return;
-  const std::size_t waiting = queue.size();
+void Communicator::spin(Instant at, FunctionRef<bool(int looks)> relax) {
+  if (state_ != CommState::kReady) return;
+  now_ = at;
+  mailbox_.begin_turn();
+  if (running_ && now_ >= progress_ + kHurryMost) return;
+  const std::size_t waiting = queue_.size();
   for (int looks = 0, moves = 0; looks < kLooksMost && moves < kMovesMost;) {
-    if (reason_until != kNever || queue.size() < waiting || queue.empty()) return;
+    if (reason_until_ != kNever || queue_.size() < waiting || queue_.empty()) return;
     if (step_batch()) {
       ++moves;
       looks = 0;
       continue;
     }
-    if (!running || !running->on_board() || !relax(++looks)) return;
+    if (!running_ || !running_->on_board() || !relax(++looks)) return;
   }
 }
 

@@ -128,7 +128,7 @@ Status Mailbox::receive_point(std::uint32_t from, MemoryRef memory, std::uint64_
   return receive(from, stream_of(Kind::kPoint, 0), memory, 0, pack(Kind::kPoint, token));
 }
 
-bool Mailbox::step_neighbours(const std::function<void(const Done&)>& on_done) {
+bool Mailbox::step_neighbours(FunctionRef<void(const Done&)> on_done) {
   if (peer_copy_ == nullptr) return false;
   const bool moved = peer_copy_->step(alley_done_);
   for (const PeerCopy::Done& done : std::exchange(alley_done_, {})) {

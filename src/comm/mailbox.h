@@ -6,12 +6,12 @@
 
 #include <cstdint>
 #include <deque>
-#include <functional>
 #include <map>
 #include <memory>
 #include <optional>
 #include <vector>
 
+#include "base/function_ref.h"
 #include "base/result.h"
 #include "comm/server/peer_copy.h"
 #include "control/unique_id.h"
@@ -58,7 +58,7 @@ class Mailbox final : public Courier {
   // From now on messages to and from its ranks go there; letters stay on the sessions. It outlives the use.
   void share(PeerCopy& peer_copy) { peer_copy_ = &peer_copy; }
   // What neighbours have done since; true: something moved.
-  bool step_neighbours(const std::function<void(const Done&)>& on_done);
+  bool step_neighbours(FunctionRef<void(const Done&)> on_done);
   bool waits_for_neighbours() const { return peer_copy_ != nullptr && peer_copy_->waits(); }
 
   // A turn begins: messages to ranks without a session may open some again, beyond which they are refused as busy.

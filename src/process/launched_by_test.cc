@@ -204,15 +204,17 @@ TEST(Launch, AddressesNeedNoLookingUp) {
 }
 
 TEST(Launch, TheIdFollowsFromThePortNotFromHowTheServerKnowsTheHost) {
-  const auto secret_at = [](const MeetingPlace& place) { return World({}, place).fixed_id(false).value().secret; };
+  const auto secret_at = [](const MeetingPlace& place) {
+    return make_world({}, place)->fixed_id(false).value().secret;
+  };
   const Secret first = secret_at({"node7", {Address::v4(127, 0, 1, 1, 5)}, true});
   EXPECT_EQ(first, secret_at({"node7", {Address::v4(10, 0, 0, 7, 5)}, true}));
   EXPECT_NE(first, secret_at({"node7", {Address::v4(10, 0, 0, 7, 6)}, true}));
 }
 
 std::string why_not_hosted(const std::string& host) {
-  World world(named_nics({"127.10.0.1"}), resolve(host, 5).value());
-  const auto id = meet(world, {.launcher = "torchrun", .size = 2, .host = host, .port = 5});
+  const auto world = make_world(named_nics({"127.10.0.1"}), resolve(host, 5).value());
+  const auto id = meet(*world, {.launcher = "torchrun", .size = 2, .host = host, .port = 5});
   return id ? "" : id.error().what;
 }
 

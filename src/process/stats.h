@@ -22,6 +22,8 @@ class StatsWriter final {
   // Where there can be no page it says so in the log and does nothing from then on.
   StatsWriter(const Settings& settings, std::size_t endpoint, Log& log);
 
+  bool shown() const { return page_.has_value(); }
+
   void on_progress(const Reached& reached, Instant now, Engine& engine, const Telemetry& telemetry,
                    const Communicator& communicator);
 

@@ -23,7 +23,7 @@ void must(const Status& status) {
 Result<RankJob> join_job(const Launched& launch, const Settings& settings, const CommConfig& config) {
   const auto place = place_of(launch);
   if (!place) return std::unexpected(place.error());
-  RankJob job{std::make_unique<World>(settings_for(settings, *place), *place), nullptr};
+  RankJob job{make_world(settings_for(settings, *place), *place), nullptr};
   const auto id = meet(*job.world, launch);
   if (!id) return std::unexpected(id.error());
   auto comm = job.world->join(*id, launch.rank, launch.size, config);

@@ -45,7 +45,7 @@ struct Round {
 class DemoRank final {
  public:
   DemoRank(const DemoPlan& plan, std::uint32_t rank, const Settings& settings, LineChannel& parent)
-      : plan_(plan), rank_(rank), parent_(parent), world_(settings) {
+      : plan_(plan), rank_(rank), parent_(parent), world_(make_world(settings)) {
     const std::size_t elements = plan.bytes / sizeof(float);
     for (Round& round : rounds_) round.memory.resize(elements + 1);
     join(settings);
@@ -85,7 +85,7 @@ class DemoRank final {
   void join(const Settings& settings) {
     UniqueId id;
     if (rank_ == 0) {
-      id = or_gone(world_.make_id());
+      id = or_gone(world_->make_id());
       parent_.send(json_text(Json{{"id", id.to_hex()}}));
     } else {
       id = or_gone(UniqueId::from_hex(await("id").get<std::string>()));
@@ -93,7 +93,7 @@ class DemoRank final {
     CommConfig config;
     config.mode = settings.mode;
     config.algorithm = settings.algorithm;
-    comm_ = or_gone(world_.join(id, rank_, plan_.servers, config));
+    comm_ = or_gone(world_->join(id, rank_, plan_.servers, config));
     or_gone(comm_->wait_joined());
   }
 
@@ -166,7 +166,7 @@ class DemoRank final {
   bool stopping_ = false;
   Instant stop_by_{};
   Instant next_report_{};
-  World world_;
+  std::unique_ptr<World> world_;
   std::shared_ptr<Comm> comm_;  // goes first: it uses the memory of the rounds
 };
 

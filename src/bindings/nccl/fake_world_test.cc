@@ -1,5 +1,4 @@
-// A World of ranks in one process without a network, so that the C interface can be tested alone. It stands in for comm/world.cc: the linker
-// takes these definitions and leaves that one out.
+// A World of ranks in one process without a network, so that the C interface can be tested alone.
 //
 // A collective is done when the last rank has submitted its own; a receive when its message was sent. Sums of float only.
 
@@ -12,6 +11,7 @@
 #include <mutex>
 
 #include "bindings/nccl/fake_world.h"
+#include "bindings/nccl/process_world.h"
 #include "control/unique_id.h"
 
 namespace r2ccl {
@@ -103,6 +103,139 @@ void advance(Job& job) {
   changed.notify_all();
 }
 
+class FakeComm final : public Comm {
+ public:
+  FakeComm(std::shared_ptr<Job> job, std::uint32_t rank) : job_(std::move(job)), rank_(rank) {}
+
+  std::uint32_t rank() const override { return rank_; }
+  std::uint32_t size() const override { return static_cast<std::uint32_t>(job_->ranks.size()); }
+  CommState state() override {
+    const std::lock_guard lock(mutex);
+    if (!job_->broken.empty()) return CommState::kFailed;
+    return job_->all_here() ? CommState::kReady : CommState::kJoining;
+  }
+  Error error() override {
+    const std::lock_guard lock(mutex);
+    return {Fault::kAborted, job_->broken};
+  }
+  Status wait_joined() override {
+    std::unique_lock lock(mutex);
+    changed.wait(lock, [&] { return job_->all_here() || !job_->broken.empty(); });
+    if (!job_->broken.empty()) return fail(Fault::kAborted, job_->broken);
+    return {};
+  }
+  Result<TicketPtr> submit(std::vector<Call> calls) override {
+    const std::lock_guard lock(mutex);
+    Job& job = *job_;
+    if (!job.broken.empty()) return fail(Fault::kAborted, job.broken);
+    auto ticket = std::make_shared<TicketPtr::element_type>();
+    const auto left = std::make_shared<int>(static_cast<int>(calls.size()));
+    open_tickets[ticket.get()] = left;
+    for (const Call& call : calls) {
+      const Posted posted{call, left};
+      if (call.kind == CallKind::kSend) {
+        job.sends[{rank_, call.peer}].push_back(posted);
+      } else if (call.kind == CallKind::kRecv) {
+        job.receives[{call.peer, rank_}].push_back(posted);
+      } else {
+        job.ranks[rank_].collectives.push_back(posted);
+      }
+    }
+    advance(job);
+    return ticket;
+  }
+  bool done(const TicketPtr& ticket) override {
+    const std::lock_guard lock(mutex);
+    return *open_tickets[ticket.get()] == 0;
+  }
+  Status wait(const TicketPtr& ticket) override {
+    std::unique_lock lock(mutex);
+    const auto left = open_tickets[ticket.get()];
+    changed.wait(lock, [&] { return *left == 0 || !job_->broken.empty(); });
+    open_tickets.erase(ticket.get());
+    if (*left != 0) return fail(Fault::kAborted, job_->broken);
+    return {};
+  }
+  Status run(const Call& call) override {
+    const auto ticket = submit({call});
+    return ticket ? wait(*ticket) : std::unexpected(ticket.error());
+  }
+  PlanInUse plan_in_use() override { return {"fake", 0, 0}; }
+  Status finalize() override {
+    std::unique_lock lock(mutex);
+    Job& job = *job_;
+    job.ranks[rank_].finishing = true;
+    changed.notify_all();
+    changed.wait(lock, [&] {
+      return !job.broken.empty() ||
+             std::all_of(job.ranks.begin(), job.ranks.end(), [](const Rank& rank) { return rank.finishing; });
+    });
+    return {};
+  }
+  void abort(const std::string& why) override {
+    const std::lock_guard lock(mutex);
+    job_->broken = why;
+    changed.notify_all();
+  }
+  Result<double> estimate(const std::vector<Call>& calls) override { return static_cast<double>(calls.size()) * 1e-6; }
+  Status invite(const std::vector<std::uint32_t>& stay, std::optional<UniqueId> id) override {
+    const std::lock_guard lock(mutex);
+    stay_ = stay;
+    if (id) job_->invited[stay] = *id;
+    changed.notify_all();
+    return {};
+  }
+  Result<UniqueId> invited() override {
+    std::unique_lock lock(mutex);
+    auto& invited = job_->invited;
+    changed.wait(lock, [&] { return invited.contains(stay_); });
+    return invited[stay_];
+  }
+  void end_invitation() override {}
+  void drain(NicId, bool on) override {
+    const std::lock_guard lock(mutex);
+    nic_state = on ? "drained" : "up";
+  }
+  std::vector<NicView> nics() override {
+    const std::lock_guard lock(mutex);
+    return {{NicId{0}, "eth0", nic_state, 1e9}};
+  }
+  bool wait_for(const TicketPtr& ticket, Duration) override { return done(ticket); }
+  void inspect(FunctionRef<void(const Engine&, Telemetry&)>) override {}
+
+ private:
+  const std::shared_ptr<Job> job_;
+  const std::uint32_t rank_;
+  std::vector<std::uint32_t> stay_;  // of the latest invitation
+};
+
+class FakeWorld final : public World {
+ public:
+  Result<UniqueId> make_id() override {
+    const std::lock_guard lock(mutex);
+    UniqueId id;
+    id.secret[0] = std::byte{next_id++};
+    id.root = {Address::v4(127, 0, 0, 1, 1)};
+    return id;
+  }
+  Result<UniqueId> fixed_id(bool) override { return fail(Fault::kMisuse, "not in this fake"); }
+  Result<std::shared_ptr<Comm>> join(const UniqueId& id, std::uint32_t rank, std::uint32_t size,
+                                     const CommConfig&) override {
+    const std::lock_guard lock(mutex);
+    auto& job = jobs[id.secret];
+    if (job == nullptr) job = std::make_shared<Job>(size);
+    job->ranks[rank].here = true;
+    changed.notify_all();
+    return std::make_shared<FakeComm>(job, rank);
+  }
+  const Settings& settings() const override { return settings_; }
+
+ private:
+  const Settings settings_;
+};
+
+const bool kStandsIn = (bindings::stand_in_for_world(new FakeWorld), true);  // before any test
+
 }  // namespace
 
 namespace bindings {
@@ -115,143 +248,5 @@ void set_fake_nic_state(const std::string& state) {
   nic_state = state;
 }
 }  // namespace bindings
-
-struct Comm::Impl {
-  std::shared_ptr<Job> job;
-  std::uint32_t rank;
-  std::vector<std::uint32_t> stay = {};  // of the latest invitation
-};
-struct World::Impl {
-  Settings settings;
-};
-
-Comm::Comm(std::unique_ptr<Impl> impl) : impl_(std::move(impl)) {}
-Comm::~Comm() = default;
-std::uint32_t Comm::rank() const {
-  return impl_->rank;
-}
-std::uint32_t Comm::size() const {
-  return static_cast<std::uint32_t>(impl_->job->ranks.size());
-}
-CommState Comm::state() {
-  const std::lock_guard lock(mutex);
-  if (!impl_->job->broken.empty()) return CommState::kFailed;
-  return impl_->job->all_here() ? CommState::kReady : CommState::kJoining;
-}
-Error Comm::error() {
-  const std::lock_guard lock(mutex);
-  return {Fault::kAborted, impl_->job->broken};
-}
-Status Comm::wait_joined() {
-  std::unique_lock lock(mutex);
-  changed.wait(lock, [&] { return impl_->job->all_here() || !impl_->job->broken.empty(); });
-  if (!impl_->job->broken.empty()) return fail(Fault::kAborted, impl_->job->broken);
-  return {};
-}
-Result<TicketPtr> Comm::submit(std::vector<Call> calls) {
-  const std::lock_guard lock(mutex);
-  Job& job = *impl_->job;
-  if (!job.broken.empty()) return fail(Fault::kAborted, job.broken);
-  auto ticket = std::make_shared<TicketPtr::element_type>();
-  const auto left = std::make_shared<int>(static_cast<int>(calls.size()));
-  open_tickets[ticket.get()] = left;
-  for (const Call& call : calls) {
-    const Posted posted{call, left};
-    if (call.kind == CallKind::kSend) {
-      job.sends[{impl_->rank, call.peer}].push_back(posted);
-    } else if (call.kind == CallKind::kRecv) {
-      job.receives[{call.peer, impl_->rank}].push_back(posted);
-    } else {
-      job.ranks[impl_->rank].collectives.push_back(posted);
-    }
-  }
-  advance(job);
-  return ticket;
-}
-bool Comm::done(const TicketPtr& ticket) {
-  const std::lock_guard lock(mutex);
-  return *open_tickets[ticket.get()] == 0;
-}
-Status Comm::wait(const TicketPtr& ticket) {
-  std::unique_lock lock(mutex);
-  const auto left = open_tickets[ticket.get()];
-  changed.wait(lock, [&] { return *left == 0 || !impl_->job->broken.empty(); });
-  open_tickets.erase(ticket.get());
-  if (*left != 0) return fail(Fault::kAborted, impl_->job->broken);
-  return {};
-}
-Status Comm::run(const Call& call) {
-  const auto ticket = submit({call});
-  return ticket ? wait(*ticket) : std::unexpected(ticket.error());
-}
-PlanInUse Comm::plan_in_use() {
-  return {"fake", 0, 0};
-}
-Status Comm::finalize() {
-  std::unique_lock lock(mutex);
-  Job& job = *impl_->job;
-  job.ranks[impl_->rank].finishing = true;
-  changed.notify_all();
-  changed.wait(lock, [&] {
-    return !job.broken.empty() ||
-           std::all_of(job.ranks.begin(), job.ranks.end(), [](const Rank& rank) { return rank.finishing; });
-  });
-  return {};
-}
-void Comm::abort(const std::string& why) {
-  const std::lock_guard lock(mutex);
-  impl_->job->broken = why;
-  changed.notify_all();
-}
-Result<double> Comm::estimate(const std::vector<Call>& calls) {
-  return static_cast<double>(calls.size()) * 1e-6;
-}
-Status Comm::invite(const std::vector<std::uint32_t>& stay, std::optional<UniqueId> id) {
-  const std::lock_guard lock(mutex);
-  impl_->stay = stay;
-  if (id) impl_->job->invited[stay] = *id;
-  changed.notify_all();
-  return {};
-}
-Result<UniqueId> Comm::invited() {
-  std::unique_lock lock(mutex);
-  auto& invited = impl_->job->invited;
-  changed.wait(lock, [&] { return invited.contains(impl_->stay); });
-  return invited[impl_->stay];
-}
-void Comm::end_invitation() {}
-void Comm::drain(NicId, bool on) {
-  const std::lock_guard lock(mutex);
-  nic_state = on ? "drained" : "up";
-}
-std::vector<NicView> Comm::nics() {
-  const std::lock_guard lock(mutex);
-  return {{NicId{0}, "eth0", nic_state, 1e9}};
-}
-
-World::World(const Settings& settings, std::optional<MeetingPlace>) : impl_(std::make_shared<Impl>(Impl{settings})) {}
-World::~World() = default;
-Result<UniqueId> World::make_id() {
-  const std::lock_guard lock(mutex);
-  UniqueId id;
-  id.secret[0] = std::byte{next_id++};
-  id.root = {Address::v4(127, 0, 0, 1, 1)};
-  return id;
-}
-Result<UniqueId> World::fixed_id(bool) {
-  return fail(Fault::kMisuse, "not in this fake");
-}
-Result<std::shared_ptr<Comm>> World::join(const UniqueId& id, std::uint32_t rank, std::uint32_t size,
-                                          const CommConfig&) {
-  const std::lock_guard lock(mutex);
-  auto& job = jobs[id.secret];
-  if (job == nullptr) job = std::make_shared<Job>(size);
-  job->ranks[rank].here = true;
-  changed.notify_all();
-  return std::shared_ptr<Comm>(new Comm(std::unique_ptr<Comm::Impl>(new Comm::Impl{job, rank})));
-}
-const Settings& World::settings() const {
-  return impl_->settings;
-}
 
 }  // namespace r2ccl

@@ -12,12 +12,13 @@
 namespace r2ccl::bindings {
 namespace {
 
-struct ProcessWorld {
+struct TheWorld {
   Status status;
   World* world = nullptr;
   bool fixed_root = false;
 
-  ProcessWorld() {
+  explicit TheWorld(World* given) : world(given) {}
+  TheWorld() {
     const auto environment = environment_of(environ);
     const auto settings = Settings::parse(environment);
     if (!settings) {
@@ -30,7 +31,7 @@ struct ProcessWorld {
       return;
     }
     fixed_root = place->has_value();
-    world = new World(settings_for(*settings, *place), *place);
+    world = make_world(settings_for(*settings, *place), *place).release();
   }
 
   static Result<std::optional<MeetingPlace>> place_of(std::span<const std::string_view> environment) {
@@ -47,17 +48,23 @@ struct ProcessWorld {
   }
 };
 
-const ProcessWorld& process() {
-  static const auto* const kProcess = new ProcessWorld;
+World* stand_in = nullptr;
+
+const TheWorld& process() {
+  static const auto* const kProcess = stand_in != nullptr ? new TheWorld(stand_in) : new TheWorld;
   return *kProcess;
 }
 
 }  // namespace
 
 Result<World*> world() {
-  const ProcessWorld& self = process();
+  const TheWorld& self = process();
   if (!self.status) return std::unexpected(self.status.error());
   return self.world;
+}
+
+void stand_in_for_world(World* given) {
+  stand_in = given;
 }
 
 bool has_fixed_root() {

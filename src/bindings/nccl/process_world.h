@@ -13,4 +13,7 @@ Result<World*> world();
 // no host:port, or a host that can not be looked up, fails world().
 bool has_fixed_root();
 
+// For tests, before the first call: this one is it, and the environment is not read. It is kept until exit.
+void stand_in_for_world(World* world);
+
 }  // namespace r2ccl::bindings

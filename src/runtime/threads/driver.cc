@@ -10,7 +10,7 @@ namespace r2ccl {
 
 // A caller that waits while another one drives.
 struct Driver::Caller {
-  const Condition& done;
+  Condition done;
   Instant deadline;
   Outcome outcome = Outcome::kWaiting;
   std::condition_variable decided{};
@@ -63,7 +63,7 @@ void Driver::stop() {
   thread_.join();
 }
 
-void Driver::with_engine(const std::function<void(Engine&)>& body) {
+void Driver::with_engine(FunctionRef<void(Engine&)> body) {
   const Hold hold(engine_mutex_);
   if (broken_) std::rethrow_exception(broken_);
   body(engine_);
@@ -110,7 +110,7 @@ void Driver::nudge() {
   if (asleep_ > 0) waiter_.wake();
 }
 
-bool Driver::wait_until(const std::function<bool(Engine&)>& done, Instant deadline) {
+bool Driver::wait_until(Condition done, Instant deadline) {
   Hold hold(engine_mutex_);
   if (broken_) std::rethrow_exception(broken_);
   const Instant now = looked_at_ = clock_.now();
@@ -129,7 +129,7 @@ bool Driver::wait_until(const std::function<bool(Engine&)>& done, Instant deadli
 
 // ---- callers --------------------------------------------------------------------------------------------------
 
-bool Driver::drive(Hold& hold, const Condition& done, Instant deadline) {
+bool Driver::drive(Hold& hold, Condition done, Instant deadline) {
   const Driving driving(*this);
   Wait wait{.since = clock_.now()};
   for (;;) {
@@ -142,7 +142,7 @@ bool Driver::drive(Hold& hold, const Condition& done, Instant deadline) {
   }
 }
 
-Driver::Outcome Driver::let_drive(Hold& hold, const Condition& done, Instant deadline) {
+Driver::Outcome Driver::let_drive(Hold& hold, Condition done, Instant deadline) {
   Caller self{done, deadline};
   callers_.push_back(&self);
   wake_sleeper();  // it may sleep past this deadline

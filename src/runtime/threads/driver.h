@@ -20,10 +20,10 @@
 #include <condition_variable>
 #include <deque>
 #include <exception>
-#include <functional>
 #include <mutex>
 #include <thread>
 
+#include "base/function_ref.h"
 #include "env/env.h"
 #include "env/waiter.h"
 #include "runtime/engine.h"
@@ -51,7 +51,7 @@ class Driver final {
 
   // Runs `body` with the engine to itself (posting work, reading state), then wakes whoever drives. When nobody does, the engine
   // is stepped once, so that posted work leaves at once.
-  void with_engine(const std::function<void(Engine&)>& body);
+  void with_engine(FunctionRef<void(Engine&)> body);
   // For a condition that takes its time, from inside it: others wait, for the engine or for something it may bring.
   bool wanted() const { return engine_mutex_.wanted() || !callers_.empty(); }
   // For callers that look again and again: one turn of the engine, if it is free, nobody drives it, and there may be something to do.
@@ -65,11 +65,11 @@ class Driver final {
   // When whoever drives last looked at the clock, for conditions, which then need not.
   Instant looked_at() const { return looked_at_; }
   // Drives, or lets the present driver drive, until `done` (called with the engine held) or the deadline. True if done.
-  bool wait_until(const std::function<bool(Engine&)>& done, Instant deadline);
+  using Condition = FunctionRef<bool(Engine&)>;
+  bool wait_until(Condition done, Instant deadline);
 
  private:
   using Hold = std::unique_lock<FairMutex>;
-  using Condition = std::function<bool(Engine&)>;
   struct Caller;
   class Driving;
   static constexpr Duration kStepEvery = 1ms;
@@ -88,8 +88,8 @@ class Driver final {
   void hand_over();
   void take_over();
   void hand_back(const Turn& turn, Instant began);
-  bool drive(Hold& hold, const Condition& done, Instant deadline);
-  Outcome let_drive(Hold& hold, const Condition& done, Instant deadline);
+  bool drive(Hold& hold, Condition done, Instant deadline);
+  Outcome let_drive(Hold& hold, Condition done, Instant deadline);
   void leave(Instant now);
   Instant settle_callers(Instant now);
   void decide(Caller& caller, Outcome outcome);

@@ -47,8 +47,9 @@ FuzzSummary fuzz(std::uint64_t first_seed, std::uint64_t count, unsigned threads
     }
     return {};
   };
-  R2CCL_ASSERT(
-      side_by_side(count, threads, [&] { return NumberedTask(judge); }, progress), "a seed is judged, it does not fail");
+  R2CCL_ASSERT(side_by_side(
+                   count, threads, [&] { return NumberedTask(judge); }, progress),
+               "a seed is judged, it does not fail");
   std::ranges::sort(total.failed, {}, &FailedSeed::seed);
   Digest digest;
   for (const std::uint64_t one : digests) digest.add(one);

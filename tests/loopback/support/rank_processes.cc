@@ -35,12 +35,12 @@ Address free_place() {
 void run_rank(const RanksPlan& plan, std::uint32_t rank, const Address& place, const RankProcesses::Body& body,
               const RankProcesses::Tell& tell) {
   try {
-    World world(settings_of(plan, rank), MeetingPlace{to_text(place), {place}, false});
-    auto id = world.fixed_id(rank == 0);
+    const auto world = make_world(settings_of(plan, rank), MeetingPlace{to_text(place), {place}, false});
+    auto id = world->fixed_id(rank == 0);
     if (!id) return tell("error: " + id.error().what);
-    auto comm = world.join(*id, rank, plan.ranks, plan.config).value();
+    auto comm = world->join(*id, rank, plan.ranks, plan.config).value();
     if (const Status joined = comm->wait_joined(); !joined) return tell("error: " + joined.error().what);
-    body(*comm, world, tell);
+    body(*comm, *world, tell);
   } catch (const std::exception& error) {
     tell(std::string("error: ") + error.what());
   }

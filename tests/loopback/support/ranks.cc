@@ -33,7 +33,8 @@ void run_ranks(const RanksPlan& plan, const std::function<void(Comm&, World&)>& 
   for (std::uint32_t rank = 0; rank < plan.ranks; ++rank) {
     threads.emplace_back([&, rank] {
       try {
-        World world(settings_of(plan, rank));
+        const auto made = make_world(settings_of(plan, rank));
+        World& world = *made;
         if (rank == 0) id.set_value(world.make_id().value());
         auto comm = world.join(known.get(), rank, plan.ranks, plan.config).value();
         if (const Status joined = comm->wait_joined(); !joined) throw std::runtime_error(joined.error().what);
