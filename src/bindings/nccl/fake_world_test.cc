@@ -211,6 +211,8 @@ class FakeComm final : public Comm {
 
 class FakeWorld final : public World {
  public:
+  explicit FakeWorld(const Settings& settings) : settings_(settings) {}
+
   Result<UniqueId> make_id() override {
     const std::lock_guard lock(mutex);
     UniqueId id;
@@ -234,7 +236,10 @@ class FakeWorld final : public World {
   const Settings settings_;
 };
 
-const bool kStandsIn = (bindings::stand_in_for_world(new FakeWorld), true);  // before any test
+std::unique_ptr<World> make_fake(const Settings& settings, std::optional<MeetingPlace>) {
+  return std::make_unique<FakeWorld>(settings);
+}
+const bool kStandsIn = (bindings::set_world_maker(make_fake), true);  // before any test
 
 }  // namespace
 

@@ -12,12 +12,13 @@
 namespace r2ccl::bindings {
 namespace {
 
+WorldMaker world_maker = make_world;
+
 struct TheWorld {
   Status status;
   World* world = nullptr;
   bool fixed_root = false;
 
-  explicit TheWorld(World* given) : world(given) {}
   TheWorld() {
     const auto environment = environment_of(environ);
     const auto settings = Settings::parse(environment);
@@ -31,7 +32,7 @@ struct TheWorld {
       return;
     }
     fixed_root = place->has_value();
-    world = make_world(settings_for(*settings, *place), *place).release();
+    world = world_maker(settings_for(*settings, *place), *place).release();
   }
 
   static Result<std::optional<MeetingPlace>> place_of(std::span<const std::string_view> environment) {
@@ -48,10 +49,8 @@ struct TheWorld {
   }
 };
 
-World* stand_in = nullptr;
-
 const TheWorld& process() {
-  static const auto* const kProcess = stand_in != nullptr ? new TheWorld(stand_in) : new TheWorld;
+  static const auto* const kProcess = new TheWorld;
   return *kProcess;
 }
 
@@ -63,8 +62,8 @@ Result<World*> world() {
   return self.world;
 }
 
-void stand_in_for_world(World* given) {
-  stand_in = given;
+void set_world_maker(WorldMaker maker) {
+  world_maker = maker;
 }
 
 bool has_fixed_root() {

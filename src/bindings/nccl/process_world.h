@@ -2,6 +2,9 @@
 // The World behind the C interface: one per operating-system process, made by the first call that needs it and kept until exit, because
 // other threads may still be inside it when exit begins.
 
+#include <memory>
+#include <optional>
+
 #include "base/result.h"
 #include "process/world.h"
 
@@ -13,7 +16,8 @@ Result<World*> world();
 // no host:port, or a host that can not be looked up, fails world().
 bool has_fixed_root();
 
-// For tests, before the first call: this one is it, and the environment is not read. It is kept until exit.
-void stand_in_for_world(World* world);
+// For tests, before the first call: makes the World in place of make_world().
+using WorldMaker = std::unique_ptr<World> (*)(const Settings& settings, std::optional<MeetingPlace> place);
+void set_world_maker(WorldMaker maker);
 
 }  // namespace r2ccl::bindings
