@@ -40,6 +40,13 @@ bool CheckRun::resolve_peer(LaneState& lane, bool incoming, std::uint32_t& conne
 }
 
 std::uint32_t CheckRun::connection_of(std::uint32_t from, std::uint32_t to, std::uint32_t channel) {
+  std::uint32_t turn = 0;
+  if (symmetry_ != nullptr) {  // one of all that turn into each other: the one whose sender is run
+    const std::uint32_t back = symmetry_->turn_of(from) * ranks_;
+    from -= back;
+    to = (to + header_.ranks - back) % header_.ranks;
+    turn = (symmetry_->turns - symmetry_->turn_of(to)) % symmetry_->turns;
+  }
   // Never 0, since a rank does not send to itself.
   const std::uint64_t key = std::uint64_t{from} << 48 | std::uint64_t{to} << 32 | channel;
   const auto slot_of = [this](std::uint64_t k) {
@@ -63,7 +70,7 @@ std::uint32_t CheckRun::connection_of(std::uint32_t from, std::uint32_t to, std:
   }
   connection_keys_[at] = key;
   connection_values_[at] = static_cast<std::uint32_t>(connections_.size());
-  connections_.emplace_back();
+  connections_.emplace_back().turn = turn;
   return connection_values_[at];
 }
 
@@ -107,8 +114,10 @@ CheckRun::Outcome CheckRun::await_connections(LaneState& lane) {
 }
 
 bool CheckRun::take_message(LaneState& lane) {
-  const Message& m = messages_[connections_[lane.now.in].head];
+  const Connection& c = connections_[lane.now.in];
+  const Message& m = messages_[c.head];
   const Span here = lane.now.span;
+  if (c.turn != 0) return turn_message(lane, m, c.turn);
   const bool alike = header_.collective == Collective::kAllToAll ? m.span.count == here.count : m.span == here;
   if (!alike || m.segment != lane.now.segment) {
     const std::uint32_t there = geometry_.cell(m.span.first, m.segment);
@@ -120,6 +129,26 @@ bool CheckRun::take_message(LaneState& lane) {
   incoming_[0] = m.value;
   if (here.count > 1) std::copy_n(values_.begin() + m.values, here.count, incoming_.begin());
   return true;
+}
+
+// What the sender has sent, from what the rank that was run for it has.
+bool CheckRun::turn_message(LaneState& lane, const Message& m, std::uint32_t turn) {
+  const Span here = lane.now.span;
+  bool alike = m.span.count == here.count && m.segment == lane.now.segment;
+  SetId last = kNothing;  // neighbours mostly hold the same sets
+  SetId last_turned = kNothing;
+  for (std::uint32_t i = 0; i < m.span.count && alike; ++i) {
+    const Value value = m.span.count > 1 ? values_[m.values + i] : m.value;
+    const std::uint32_t piece = symmetry_->piece[turn][m.span.first + i];
+    alike = value.origin == geometry_.cell(m.span.first + i, m.segment) && piece - here.first < here.count;
+    if (!alike) break;
+    if (value.set != last) {
+      last = value.set;
+      last_turned = sets_.turned(last, turn * ranks_);
+    }
+    incoming_[piece - here.first] = {geometry_.cell(piece, m.segment), last_turned};
+  }
+  return alike || refuse(lane, "receives something else than it gets");
 }
 
 void CheckRun::drop_message(LaneState& lane) {

@@ -19,12 +19,15 @@ constexpr bool writes_destination(StepKind k) {
 
 }  // namespace
 
-CheckRun::CheckRun(const Schedule& schedule, const Geometry& geometry, ContributionSets& sets, bool in_place)
+CheckRun::CheckRun(const Schedule& schedule, const Geometry& geometry, ContributionSets& sets, bool in_place,
+                   const Symmetry* symmetry)
     : schedule_(schedule),
       header_(schedule.header),
       geometry_(geometry),
       sets_(sets),
       in_place_(in_place),
+      symmetry_(symmetry),
+      ranks_(symmetry != nullptr ? symmetry->ranks : schedule.header.ranks),
       windows_(windows_of(schedule.header.collective)),
       connection_keys_(1024, 0),
       connection_values_(1024, 0),
@@ -33,9 +36,9 @@ CheckRun::CheckRun(const Schedule& schedule, const Geometry& geometry, Contribut
       incoming_(geometry.pieces),
       operand_(geometry.pieces) {
   std::size_t count = 0;
-  for (const std::vector<Lane>& lanes : schedule.lanes) count += lanes.size();
+  for (std::uint32_t rank = 0; rank < ranks_; ++rank) count += schedule.lanes[rank].size();
   lanes_.reserve(count);
-  for (std::uint32_t rank = 0; rank < header_.ranks; ++rank) {
+  for (std::uint32_t rank = 0; rank < ranks_; ++rank) {
     const std::vector<Lane>& lanes = schedule.lanes[rank];
     first_lane_.push_back(static_cast<std::uint32_t>(lanes_.size()));
     for (std::uint32_t i = 0; i < lanes.size(); ++i) {
@@ -61,10 +64,10 @@ CheckRun::CheckRun(const Schedule& schedule, const Geometry& geometry, Contribut
     }
   }
   cells_per_rank_ = geometry.cells() + std::size_t{header_.scratch_slots} * geometry.scratch_width;
-  cells_.resize(cells_per_rank_ * header_.ranks);
-  own_sends_.resize(std::size_t{geometry.cells()} * header_.ranks);
+  cells_.resize(cells_per_rank_ * ranks_);
+  own_sends_.resize(std::size_t{geometry.cells()} * ranks_);
   if (!in_place) return;
-  for (std::uint32_t rank = 0; rank < header_.ranks; ++rank) {
+  for (std::uint32_t rank = 0; rank < ranks_; ++rank) {
     for (std::uint32_t cell = 0; cell < geometry.cells(); ++cell) {
       if (!in_window(windows_.input, rank, cell % geometry.pieces)) continue;
       cells_[rank * cells_per_rank_ + cell].value = {cell, sets.single(rank)};
@@ -82,7 +85,7 @@ Result<std::uint64_t> CheckRun::run() {
     fine = run_lane(lane);
   }
   if (!fine || !check_end()) return fail(Fault::kMisuse, error_);
-  return sent_;
+  return symmetry_ != nullptr ? sent_ * symmetry_->turns : sent_;
 }
 
 void CheckRun::wake(std::uint32_t lane) {
@@ -215,7 +218,7 @@ bool CheckRun::check_end() {
     error_ = where(sender, sender.positions[m.event]) + ": sends a message that nobody receives";
     return false;
   }
-  for (std::uint32_t rank = 0; rank < header_.ranks; ++rank) {
+  for (std::uint32_t rank = 0; rank < ranks_; ++rank) {
     if (!check_outputs(rank)) return false;
   }
   return true;

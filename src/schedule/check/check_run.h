@@ -21,6 +21,7 @@
 #include "base/result.h"
 #include "schedule/check/check_shape.h"
 #include "schedule/check/check_values.h"
+#include "schedule/check_symmetry.h"
 #include "schedule/cursor.h"
 #include "schedule/schedule.h"
 
@@ -28,8 +29,10 @@ namespace r2ccl {
 
 class CheckRun final {
  public:
-  // All must outlive the run. shape_of() accepted the schedule.
-  CheckRun(const Schedule& schedule, const Geometry& geometry, ContributionSets& sets, bool in_place);
+  // All must outlive the run. shape_of() accepted the schedule. With a symmetry only the ranks that stand for all are run, and the
+  // schedule may have the lanes of no more; what is refused then is not named well.
+  CheckRun(const Schedule& schedule, const Geometry& geometry, ContributionSets& sets, bool in_place,
+           const Symmetry* symmetry = nullptr);
 
   // The number of messages, or the first thing that is wrong.
   Result<std::uint64_t> run();
@@ -92,6 +95,7 @@ class CheckRun final {
     std::uint32_t recv_event = 0;
     std::uint32_t blocked_sender = kNone;
     std::uint32_t blocked_receiver = kNone;
+    std::uint32_t turn = 0;  // what arrives was sent by a rank so many turns on from the one that was run
   };
   enum class Blocked : std::uint8_t { kNo, kMessage, kSlot, kPassing, kReceipt };
   // The step a lane is at, resolved.
@@ -163,6 +167,7 @@ class CheckRun final {
   Outcome await_connections(LaneState& lane);
   bool ordered(LaneState& lane, std::uint32_t last_lane, std::uint32_t last_event, const char* what);
   bool take_message(LaneState& lane);
+  bool turn_message(LaneState& lane, const Message& m, std::uint32_t turn);
   void drop_message(LaneState& lane);
   void post_message(LaneState& lane);
   std::uint32_t store_values(std::uint32_t count);
@@ -214,6 +219,8 @@ class CheckRun final {
   const Geometry& geometry_;
   ContributionSets& sets_;
   bool in_place_;
+  const Symmetry* symmetry_;
+  std::uint32_t ranks_;  // that are run
   Windows windows_;
 
   std::vector<LaneState> lanes_;

@@ -1,6 +1,7 @@
 #include "schedule/check/check_shorten.h"
 
 #include <algorithm>
+#include <cstddef>
 #include <cstdint>
 #include <cstdlib>
 #include <numeric>
@@ -72,11 +73,12 @@ class Pattern {
 
 }  // namespace
 
-std::optional<Schedule> shortened(const Schedule& schedule) {
+std::optional<Schedule> shortened(const Schedule& schedule, std::uint32_t ranks) {
   const std::uint32_t segments = schedule.header.layout.segments;
+  const std::size_t count = std::min<std::size_t>(ranks, schedule.lanes.size());
   Pattern pattern(segments);
-  for (const std::vector<Lane>& lanes : schedule.lanes) {
-    for (const Lane& lane : lanes) {
+  for (std::size_t rank = 0; rank < count; ++rank) {
+    for (const Lane& lane : schedule.lanes[rank]) {
       if (!pattern.take(lane)) return std::nullopt;
     }
   }
@@ -86,7 +88,8 @@ std::optional<Schedule> shortened(const Schedule& schedule) {
   const auto move = [&](std::uint32_t& bound) {
     if (bound != UINT32_MAX && pattern.near_end(bound)) bound -= cut;
   };
-  Schedule result = schedule;
+  Schedule result{schedule.header,
+                  {schedule.lanes.begin(), schedule.lanes.begin() + static_cast<std::ptrdiff_t>(count)}};
   result.header.layout.segments -= cut;
   result.header.slots = std::min(result.header.slots, kMostSlots);
   for (std::vector<Lane>& lanes : result.lanes) {

@@ -15,13 +15,15 @@
 // in between; with K' = start + end + depth + (slots + 1) * P + 2 and K' = K modulo P the short run has all three kinds.
 // Fewer slots can only make a circle more likely, so the short run has at most two, which keeps it short.
 
+#include <cstdint>
 #include <optional>
 
 #include "schedule/schedule.h"
 
 namespace r2ccl {
 
-// Nothing when the schedule does not follow the pattern or is short already. Safe for any schedule: reads no index.
-std::optional<Schedule> shortened(const Schedule& schedule);
+// Nothing when the schedule does not follow the pattern or is short already. Safe for any schedule: reads no index. Has the lanes of
+// the first `ranks` only, which must stand for all.
+std::optional<Schedule> shortened(const Schedule& schedule, std::uint32_t ranks = UINT32_MAX);
 
 }  // namespace r2ccl

@@ -61,32 +61,53 @@ void ContributionSets::grow_interned() {
 
 void ContributionSets::grow_memo() {
   const std::vector<Memo> old = std::exchange(memo_, std::vector<Memo>(memo_.size() * 2));
-  const std::size_t mask = memo_.size() - 1;
   for (const Memo& m : old) {
-    if (m.pair == 0) continue;
-    std::size_t at = mixed(m.pair) & mask;
-    while (memo_[at].pair != 0) at = (at + 1) & mask;
-    memo_[at] = m;
+    if (m.key != 0) memo_[memo_of(m.key)] = m;
   }
+}
+
+std::size_t ContributionSets::memo_of(std::uint64_t key) const {
+  const std::size_t mask = memo_.size() - 1;
+  std::size_t at = mixed(key) & mask;
+  while (memo_[at].key != 0 && memo_[at].key != key) at = (at + 1) & mask;
+  return at;
+}
+
+SetId ContributionSets::remember(std::size_t at, std::uint64_t key) {
+  const SetId result = intern();
+  memo_[at] = {key, result};
+  if (++memo_used_ * 2 > memo_.size()) grow_memo();
+  return result;
 }
 
 SetId ContributionSets::unite(SetId a, SetId b) {
   const std::uint64_t pair = std::uint64_t{std::min(a, b)} << 32 | std::max(a, b);
-  const std::size_t mask = memo_.size() - 1;
-  std::size_t at = mixed(pair) & mask;
-  for (; memo_[at].pair != 0; at = (at + 1) & mask) {
-    if (memo_[at].pair == pair) return memo_[at].result;
-  }
+  const std::size_t at = memo_of(pair);
+  if (memo_[at].key == pair) return memo_[at].result;
   for (std::uint32_t i = 0; i < width_; ++i) {
     const std::uint64_t x = words_[std::size_t{a} * width_ + i];
     const std::uint64_t y = words_[std::size_t{b} * width_ + i];
     if ((x & y) != 0) return kNothing;
     scratch_[i] = x | y;
   }
-  const SetId result = intern();
-  memo_[at] = {pair, result};
-  if (++memo_used_ * 2 > memo_.size()) grow_memo();
-  return result;
+  return remember(at, pair);
+}
+
+SetId ContributionSets::turned(SetId set, std::uint32_t by) {
+  if (by == 0 || set == kNothing || set == full_) return set;
+  if (set <= ranks_) return single((set - 1 + by) % ranks_);
+  // Numbers of sets stay far below 2^31, because their words are bounded; so no pair has this bit.
+  const std::uint64_t key = std::uint64_t{1} << 63 | std::uint64_t{by} << 32 | set;
+  const std::size_t at = memo_of(key);
+  if (memo_[at].key == key) return memo_[at].result;
+  std::ranges::fill(scratch_, std::uint64_t{0});
+  for (std::uint32_t i = 0; i < width_; ++i) {
+    for (std::uint64_t rest = words_[std::size_t{set} * width_ + i]; rest != 0; rest &= rest - 1) {
+      const std::uint32_t rank = (i * 64 + static_cast<std::uint32_t>(std::countr_zero(rest)) + by) % ranks_;
+      scratch_[rank / 64] |= std::uint64_t{1} << (rank % 64);
+    }
+  }
+  return remember(at, key);
 }
 
 std::uint32_t ContributionSets::first_without(SetId a, SetId b) const {

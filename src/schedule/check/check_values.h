@@ -25,6 +25,8 @@ class ContributionSets final {
   SetId full() const { return full_; }
   // kNothing when a rank is in both.
   SetId unite(SetId a, SetId b);
+  // Every rank of it `by` further on, modulo all of them; `by` is less.
+  SetId turned(SetId set, std::uint32_t by);
   bool contains(SetId set, std::uint32_t rank) const {
     return (words_[std::size_t{set} * width_ + rank / 64] >> (rank % 64) & 1) != 0;
   }
@@ -35,11 +37,13 @@ class ContributionSets final {
 
  private:
   struct Memo {
-    std::uint64_t pair = 0;  // never 0 for a stored one
+    std::uint64_t key = 0;  // of a pair of sets, or of a set and its turn; never 0 for a stored one
     SetId result = kNothing;
   };
 
-  SetId intern();  // the set in `scratch_`
+  SetId intern();                                     // the set in `scratch_`
+  std::size_t memo_of(std::uint64_t key) const;       // where it is, or is to be
+  SetId remember(std::size_t at, std::uint64_t key);  // the set in `scratch_`
   std::uint64_t hash_of(const std::uint64_t* words) const;
   void grow_interned();
   void grow_memo();
@@ -50,7 +54,7 @@ class ContributionSets final {
   std::vector<std::uint64_t> words_;  // [set * width_ + word]
   std::vector<std::uint64_t> scratch_;
   std::vector<SetId> interned_;  // open addressing, by content
-  std::vector<Memo> memo_;       // open addressing, by pair
+  std::vector<Memo> memo_;       // open addressing, by key
   std::size_t memo_used_ = 0;
   SetId full_ = kNothing;
 };
