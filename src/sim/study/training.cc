@@ -28,7 +28,7 @@ ByteTime timed(Collective collective, std::string algorithm, Cluster cluster, Pr
           known](std::uint64_t bytes) -> Result<double> {
     if (const auto found = known->find(bytes); found != known->end()) return found->second;
     const Result<Evaluation> evaluation =
-        evaluate(algorithm, {.collective = collective, .bytes = bytes}, cluster, proofs);
+        evaluate(algorithm, {.collective = collective, .bytes = bytes}, cluster, proofs, {.scratch = false});
     if (!evaluation) return std::unexpected(evaluation.error());
     return known->emplace(bytes, evaluation->timing.time_s).first->second;
   };
