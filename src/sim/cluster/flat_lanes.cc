@@ -4,6 +4,7 @@
 #include <cstdlib>
 #include <limits>
 #include <numeric>
+#include <unordered_map>
 #include <utility>
 
 #include "base/assert.h"
@@ -86,6 +87,21 @@ std::vector<double> bytes_of_spans(const Layout& layout, std::uint64_t bytes) {
   return of_span;
 }
 
+// Shorter inner loops are not worth a form of their own.
+constexpr std::uint32_t kWorthALoop = 4;
+
+std::size_t hash_of_waits(const Step& step) {
+  std::uint64_t hash = (std::uint64_t{step.outer_begin} << 32) + step.outer_end;
+  const auto mix = [&](std::uint64_t x) { hash = (hash ^ x ^ hash >> 29) * 0x9e3779b97f4a7c15; };
+  for (const Wait& wait : step.waits) {
+    mix(std::uint64_t{wait.lane} << 32 | wait.step);
+    mix(std::uint64_t{static_cast<std::uint32_t>(wait.outer_offset)} << 32 |
+        static_cast<std::uint32_t>(wait.inner_offset));
+    mix(wait.one_inner ? 1 : 0);
+  }
+  return hash;
+}
+
 // Of the steps that are awaited, lane by lane.
 void number_ends(FlatLanes& flat) {
   flat.end_count = 0;
@@ -159,7 +175,7 @@ class Flattener final {
     flat.number = static_cast<std::uint32_t>(&lane - schedule_.lanes[rank].data());
     flat.first_info = static_cast<std::uint32_t>(flat_.infos.size());
     for (const Step& step : lane.steps) {
-      flat_.infos.push_back({.outer_begin = step.outer_begin, .outer_end = step.outer_end});
+      flat_.infos.push_back({.outer_begin = step.outer_begin, .outer_end = step.outer_end, .inner = lane.inner});
       flat_.segments.push_back(step.segment);
     }
     flat_.lanes.push_back(flat);
@@ -173,19 +189,22 @@ class Flattener final {
       alike_.clear();
       for (std::uint32_t s = 0; s < steps.size(); ++s) {
         if (steps[s].waits.empty()) continue;
-        const auto same = std::find_if(alike_.begin(), alike_.end(), [&](std::uint32_t other) {
-          return steps[other].outer_begin == steps[s].outer_begin && steps[other].outer_end == steps[s].outer_end &&
-                 steps[other].waits == steps[s].waits;
+        const auto [known, end] = alike_.equal_range(hash_of_waits(steps[s]));
+        const auto same = std::find_if(known, end, [&](const auto& entry) {
+          const Step& other = steps[entry.second];
+          return other.outer_begin == steps[s].outer_begin && other.outer_end == steps[s].outer_end &&
+                 other.waits == steps[s].waits;
         });
         FlatStepInfo& info = flat_.infos[first_info + s];
-        if (same != alike_.end()) {
-          info.first_wait = flat_.infos[first_info + *same].first_wait;
-          info.wait_count = flat_.infos[first_info + *same].wait_count;
+        if (same != end) {
+          info.first_wait = flat_.infos[first_info + same->second].first_wait;
+          info.wait_count = flat_.infos[first_info + same->second].wait_count;
           continue;
         }
-        alike_.push_back(s);
+        alike_.emplace(hash_of_waits(steps[s]), s);
         const auto first = static_cast<std::uint32_t>(flat_.waits.size());
-        for (const Wait& wait : steps[s].waits) add_wait(lanes, first_lane, wait);
+        const std::uint32_t outer_end = std::min(steps[s].outer_end, lanes[i].outer);
+        for (const Wait& wait : steps[s].waits) add_wait(lanes, first_lane, wait, {steps[s].outer_begin, outer_end});
         info.first_wait = first;
         info.wait_count = static_cast<std::uint32_t>(flat_.waits.size()) - first;
       }
@@ -204,7 +223,13 @@ class Flattener final {
     return std::exchange(waited_in_[info.first_wait], phase) != phase;
   }
 
-  void add_wait(const std::vector<Lane>& lanes, std::uint32_t first_lane, const Wait& wait) {
+  struct Rounds {
+    std::uint32_t begin = 0;
+    std::uint32_t end = 0;
+  };
+
+  // Of a step that runs in these outer iterations.
+  void add_wait(const std::vector<Lane>& lanes, std::uint32_t first_lane, const Wait& wait, Rounds rounds) {
     R2CCL_ASSERT(wait.lane < lanes.size() && wait.step < lanes[wait.lane].steps.size(),
                  "a wait for a step that does not exist");
     const Lane& lane = lanes[wait.lane];
@@ -216,6 +241,12 @@ class Flattener final {
     const bool one_inner = wait.one_inner && inside;
     awaited.ends_per_outer = one_inner ? inner : std::max(awaited.ends_per_outer, 1U);
     awaited.iterations_per_end = inner / awaited.ends_per_outer;
+    const std::int64_t last_outer = std::int64_t{lane.outer} - 1;
+    const std::int64_t first = std::clamp<std::int64_t>(std::int64_t{rounds.begin} + wait.outer_offset, 0, last_outer);
+    const std::int64_t last = std::min(std::int64_t{rounds.end} - 1 + wait.outer_offset, last_outer);
+    awaited.awaited_begin = std::min(awaited.awaited_begin, static_cast<std::uint32_t>(first));
+    awaited.awaited_end =
+        std::max(awaited.awaited_end, static_cast<std::uint32_t>(std::max<std::int64_t>(last + 1, 0)));
     flat_.waits.push_back({.info = number,
                            .outer_count = lane.outer,
                            .outer_offset = wait.outer_offset,
@@ -225,12 +256,15 @@ class Flattener final {
 
   void add_phases(const Lane& lane, FlatLane& flat) {
     flat.phases = flat.outer == 0 ? 0 : period_of(lane);
+    const bool alike = one_step_at_a_time(lane, flat);
     flat.first_phase = static_cast<std::uint32_t>(flat_.phase_begin.size());
     const std::uint32_t count = static_cast<std::uint32_t>(lane.steps.size());
     for (std::uint32_t outer = 0; outer < flat.phases; ++outer) {
       flat_.phase_begin.push_back(static_cast<std::uint32_t>(flat_.steps.size()));
       for (std::uint32_t s = 0; s < std::min(lane.inner_begin, count); ++s) add_step(lane, flat, s, outer, 0);
-      for (std::uint32_t inner = 0; inner < lane.inner; ++inner) {
+      for (std::uint32_t s = lane.inner_begin; alike && s < inner_end(lane); ++s)
+        add_step(lane, flat, s, outer, 0, true);
+      for (std::uint32_t inner = 0; !alike && inner < lane.inner; ++inner) {
         for (std::uint32_t s = lane.inner_begin; s < inner_end(lane); ++s) add_step(lane, flat, s, outer, inner);
       }
       for (std::uint32_t s = std::max(lane.inner_begin, inner_end(lane)); s < count; ++s)
@@ -238,14 +272,34 @@ class Flattener final {
     }
   }
 
-  void add_step(const Lane& lane, const FlatLane& flat, std::uint32_t number, std::uint32_t outer,
-                std::uint32_t inner) {
+  // Every outer iteration runs at most one step of the inner loop, always the same message, and nobody waits for one that it skips.
+  // Then the order of steps in the loop does not matter and each is enough once.
+  bool one_step_at_a_time(const Lane& lane, const FlatLane& flat) const {
+    if (lane.inner < kWorthALoop) return false;
+    std::uint32_t before = 0;
+    for (std::uint32_t s = lane.inner_begin; s < inner_end(lane); ++s) {
+      const Step& step = lane.steps[s];
+      const FlatStepInfo& info = flat_.infos[flat.first_info + s];
+      const bool moves = (receives(step.kind) && step.from.by_inner != 0) ||
+                         (sends(step.kind) && step.to.by_inner != 0) || step.span.by_inner != 0;
+      if (moves || !step.guards.empty() || step.outer_begin < before || step.outer_end < step.outer_begin) return false;
+      const bool awaited = info.ends_per_outer > 0 && info.awaited_begin < info.awaited_end;
+      if (awaited && (info.awaited_begin < step.outer_begin || info.awaited_end > step.outer_end)) return false;
+      before = step.outer_end;
+    }
+    return true;
+  }
+
+  void add_step(const Lane& lane, const FlatLane& flat, std::uint32_t number, std::uint32_t outer, std::uint32_t inner,
+                bool whole_loop = false) {
     const Step& step = lane.steps[number];
     const FlatStepInfo& info = flat_.infos[flat.first_info + number];
-    FlatStep out{.info = flat.first_info + number, .inner = inner, .awaited = info.ends_per_outer > 0};
-    const bool runs = ever_in_range(step, flat, outer) &&
-                      std::all_of(step.guards.begin(), step.guards.end(),
-                                  [&](const Guard& g) { return g.value.at(outer, inner) == g.equals; });
+    FlatStep out{
+        .info = flat.first_info + number, .inner = inner, .whole_loop = whole_loop, .awaited = info.ends_per_outer > 0};
+    const bool in_range = ever_in_range(step, flat, outer);
+    if (whole_loop && !in_range) return;
+    const bool runs = in_range && std::all_of(step.guards.begin(), step.guards.end(),
+                                              [&](const Guard& g) { return g.value.at(outer, inner) == g.equals; });
     if (runs && span_of(step, outer, inner, out.span)) {
       if (receives(step.kind)) {
         const std::uint32_t from = peer(step.from, outer, inner);
@@ -289,9 +343,9 @@ class Flattener final {
   const Schedule& schedule_;
   FlatLanes flat_;
   ConnectionNumbers numbers_;
-  std::vector<std::uint32_t> server_of_;  // [rank]
-  std::vector<std::uint32_t> alike_;      // scratch of add_waits()
-  std::vector<std::uint32_t> waited_in_;  // [wait] the last phase in which a step waited for it
+  std::vector<std::uint32_t> server_of_;                       // [rank]
+  std::unordered_multimap<std::size_t, std::uint32_t> alike_;  // scratch of add_waits()
+  std::vector<std::uint32_t> waited_in_;                       // [wait] the last phase in which a step waited for it
 };
 
 }  // namespace
@@ -333,21 +387,24 @@ LaneTraffic traffic_of(const FlatLanes& flat, const Cluster& cluster) {
         const FlatStep& step = flat.steps[i];
         if (step.out == kNoIndex) continue;
         const FlatStepInfo& info = flat.infos[step.info];
+        const std::uint32_t times = step.whole_loop ? info.inner : 1;
         const std::uint64_t runs =
             before(std::min(info.outer_end, lane.outer)) - before(std::min(info.outer_begin, lane.outer));
         const std::uint32_t to = flat.connections[step.out].to;
         if (to / cluster.gpus == server) {
-          traffic.intra_messages += runs;
+          traffic.intra_messages += runs * times;
           continue;
         }
         const double bytes = flat.bytes_of_span[step.span];
         smallest = std::min(smallest, bytes);
-        traffic.messages += runs;
-        traffic.out[lane.rank] += bytes * static_cast<double>(runs);
-        traffic.in[to] += bytes * static_cast<double>(runs);
-        if (lane.rail != kAnyRail) continue;
-        traffic.free_out[lane.rank] += bytes * static_cast<double>(runs);
-        traffic.free_in[to] += bytes * static_cast<double>(runs);
+        traffic.messages += runs * times;
+        for (std::uint32_t time = 0; time < times; ++time) {  // one by one: sums come out the same to the last bit
+          traffic.out[lane.rank] += bytes * static_cast<double>(runs);
+          traffic.in[to] += bytes * static_cast<double>(runs);
+          if (lane.rail != kAnyRail) continue;
+          traffic.free_out[lane.rank] += bytes * static_cast<double>(runs);
+          traffic.free_in[to] += bytes * static_cast<double>(runs);
+        }
       }
     }
   }

@@ -14,16 +14,18 @@ namespace r2ccl::sim {
 
 inline constexpr std::uint32_t kNoIndex = UINT32_MAX;
 
-// One step of one iteration. Steps without a message are left out unless they wait or somebody waits for them.
+// One step of one iteration, or of all iterations of the inner loop. Steps without a message are left out unless they wait or
+// somebody waits for them.
 struct FlatStep {
   std::uint32_t in = kNoIndex;   // connection a message comes from
   std::uint32_t out = kNoIndex;  // connection a message goes to
   std::uint32_t to = 0;          // rank it goes to
   std::uint32_t span = 0;
   std::uint32_t info = 0;  // in FlatLanes::infos
-  std::uint32_t inner : 27 = 0;
-  bool from_inside : 1 = false;      // the message comes from a rank of this server
-  bool to_inside : 1 = false;        // it goes to one
+  std::uint32_t inner : 26 = 0;
+  bool whole_loop : 1 = false;   // it stands for all FlatStepInfo::inner iterations of the inner loop, which are alike
+  bool from_inside : 1 = false;  // the message comes from a rank of this server
+  bool to_inside : 1 = false;    // it goes to one
   bool receipt_awaited : 1 = false;  // somebody waits for receipts of messages of `in`
   bool waits : 1 = false;
   bool awaited : 1 = false;
@@ -54,12 +56,16 @@ struct FlatWait {
 struct FlatStepInfo {
   std::uint32_t outer_begin = 0;
   std::uint32_t outer_end = UINT32_MAX;
+  std::uint32_t inner = 1;  // iterations of the inner loop
   std::uint32_t first_wait = 0;
   std::uint32_t wait_count = 0;
   // Ends that others wait for: one for all inner iterations of an outer one or, where somebody waits for a single one, one for each.
   std::uint32_t first_end = kNoIndex;
   std::uint32_t ends_per_outer = 0;      // 0: nobody waits
   std::uint32_t iterations_per_end = 0;  // how many have to be over until an end is reached
+  // The outer iterations that anybody can wait for lie in [awaited_begin, awaited_end).
+  std::uint32_t awaited_begin = UINT32_MAX;
+  std::uint32_t awaited_end = 0;
 };
 
 struct FlatLane {

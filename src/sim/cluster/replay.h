@@ -231,6 +231,8 @@ class Replay final {
       if (step.out != kNoIndex && !send(step, end, m)) return false;
     }
     if (end != kNoIndex) reach(end, start_s, kMaySend && step.out != kNoIndex);
+    if (step.whole_loop && ++cursor.times < flat_.infos[step.info].inner) return true;
+    cursor.times = 0;
     ++cursor.at;
     find_step(lane, cursor);
     return true;
@@ -239,9 +241,10 @@ class Replay final {
   bool wait(std::uint32_t lane, const FlatStep& step, double& start_s) {
     const FlatStepInfo& info = flat_.infos[step.info];
     const std::uint32_t outer = cursors_[lane].outer;
+    const std::uint32_t inner = step.inner + cursors_[lane].times;
     for (std::uint32_t i = 0; i < info.wait_count; ++i) {
       const FlatWait& wait = flat_.waits[info.first_wait + i];
-      const std::uint32_t first = wait.end_number(outer, step.inner);
+      const std::uint32_t first = wait.end_number(outer, inner);
       if (first == kNoIndex) continue;
       for (std::uint32_t number = first; number < first + wait.ends(); ++number) {
         if (ends_[number].left > 0) return sleep(lane, ends_[number].asleep);
@@ -284,7 +287,7 @@ class Replay final {
   }
   void tell_segment(const LaneState& cursor, const FlatStep& step, Message& m) const {
     m.span = step.span;
-    m.segment = static_cast<std::uint32_t>(flat_.segments[step.info].at(cursor.outer, step.inner));
+    m.segment = static_cast<std::uint32_t>(flat_.segments[step.info].at(cursor.outer, step.inner + cursor.times));
   }
 
   bool send(const FlatStep& step, std::uint32_t end, const Message& m) {
@@ -323,7 +326,8 @@ class Replay final {
 
   std::uint32_t end_of(const LaneState& cursor, const FlatStep& step) const {
     const FlatStepInfo& info = flat_.infos[step.info];
-    return info.first_end + cursor.outer * info.ends_per_outer + (info.ends_per_outer > 1 ? step.inner : 0);
+    return info.first_end + cursor.outer * info.ends_per_outer +
+           (info.ends_per_outer > 1 ? step.inner + cursor.times : 0);
   }
 
   // An iteration ran until `at_s`; if it sent something it is over with the receipt only.
@@ -339,7 +343,8 @@ class Replay final {
       for (; cursor.at < cursor.end; ++cursor.at) {
         if (cursor.all || runs(cursor)) return prefetch_step(cursor.at);
         const FlatStep& step = steps_[cursor.at];
-        if (step.awaited) reach(end_of(cursor, step), cursor.time_s, false);
+        // Nobody waits for a whole inner loop that is skipped.
+        if (step.awaited && !step.whole_loop) reach(end_of(cursor, step), cursor.time_s, false);
       }
       if (progress_ != nullptr) progress_->pass(lane, cursor.outer, cursor.time_s);
       ++cursor.outer;
@@ -395,7 +400,7 @@ class Replay final {
     const FlatStep& step = steps_[cursor.at];
     return fail(Fault::kBug, fmt::format("stuck: rank {}, lane {} ({}), step {} (iteration {}.{}) can never run",
                                          flat.rank, flat.number, schedule_.lanes[flat.rank][flat.number].name,
-                                         step.info - flat.first_info, cursor.outer, step.inner + 0U));
+                                         step.info - flat.first_info, cursor.outer, step.inner + cursor.times));
   }
 
   const Schedule& schedule_;

@@ -23,8 +23,9 @@ struct alignas(64) LaneState {
   std::uint32_t next_asleep = kNoIndex;
   std::uint32_t rank = 0;
   std::int32_t rail = kAnyRail;
-  bool inside = false;  // the message stays in its server
-  bool all = true;      // all steps run in this outer iteration
+  bool inside = false;      // the message stays in its server
+  bool all = true;          // all steps run in this outer iteration
+  std::uint32_t times = 0;  // iterations that are over of a step that stands for a whole inner loop
 };
 static_assert(sizeof(LaneState) == 64);
 
