@@ -3,26 +3,19 @@
 #include <fmt/format.h>
 
 #include <algorithm>
+#include <cstddef>
 #include <utility>
+
+#include "sim/cluster/proof_key.h"
 
 namespace r2ccl::sim {
 namespace {
 
-constexpr std::size_t kProofsMax = 16;  // a shape of 1,024 ranks is a few megabytes
+constexpr std::size_t kProofsMax = 16;
+constexpr std::size_t kKeysMax = std::size_t{64} << 20;  // bytes
 // Lanes with more steps are not kept for the next timing: they would be hundreds of megabytes, and flattening them is a small part of
 // their time.
 constexpr std::size_t kKeptSteps = std::size_t{1} << 18;
-
-// What a proof depends on, besides the lanes. all_to_all compares the sizes of pieces, so it keeps them.
-PlanHeader shape_of(const PlanHeader& header) {
-  PlanHeader shape = header;
-  shape.shares = {};
-  shape.algorithm.clear();
-  if (shape.collective != Collective::kAllToAll) {
-    for (std::size_t i = 0; i < shape.layout.bounds.size(); ++i) shape.layout.bounds[i] = i;
-  }
-  return shape;
-}
 
 class Stopwatch final {
  public:
@@ -40,15 +33,18 @@ class Stopwatch final {
 }  // namespace
 
 Result<Proofs::Proven*> Proofs::check(const Schedule& schedule) {
-  PlanHeader header = shape_of(schedule.header);
-  const auto known = std::find_if(proven_.begin(), proven_.end(), [&](const Proven& p) {
-    return p.shape.header == header && p.shape.lanes == schedule.lanes;
-  });
+  std::string key = proof_key(schedule);
+  const auto known = std::ranges::find(proven_, key, &Proven::key);
   if (known != proven_.end()) return &*known;
   const Result<CheckReport> report = r2ccl::check(schedule);
   if (!report) return std::unexpected(report.error());
-  if (proven_.size() == kProofsMax) proven_.erase(proven_.begin());
-  return &proven_.emplace_back(Schedule{std::move(header), schedule.lanes}, *report);
+  std::size_t bytes = key.size();
+  for (const Proven& proven : proven_) bytes += proven.key.size();
+  while (!proven_.empty() && (proven_.size() >= kProofsMax || bytes > kKeysMax)) {
+    bytes -= proven_.front().key.size();
+    proven_.erase(proven_.begin());
+  }
+  return &proven_.emplace_back(std::move(key), *report);
 }
 
 Result<Evaluation> evaluate(const Schedule& schedule, std::uint64_t bytes, const Cluster& cluster, Proofs& proofs,

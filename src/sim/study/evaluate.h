@@ -12,12 +12,13 @@
 
 namespace r2ccl::sim {
 
-// Remembers what was proven, and its lanes in the form that is timed. The checker's proof does not depend on how large pieces are or which rails carry them, so one proof
-// serves all schedules that differ in nothing else; thousands of failure patterns share a few.
+// Remembers what was proven, and its lanes in the form that is timed. The checker's proof does not depend on how large pieces are
+// (as long as they are not empty) or which rails carry them, so one proof serves all schedules that differ in nothing else; thousands
+// of failure patterns share a few.
 class Proofs final {
  public:
   struct Proven {
-    Schedule shape;  // without bounds and shares
+    std::string key;  // proof_key()
     CheckReport report;
     FlatLanes flat;  // of time_schedule()
   };

@@ -69,6 +69,17 @@ TEST(Evaluate, OneProofServesAllSharesOfTheSameShape) {
   EXPECT_EQ(proofs.proven(), 3u);
 }
 
+// Steps on an empty piece are not run by the checker.
+TEST(Evaluate, AProofDoesNotServePiecesThatWereEmpty) {
+  Proofs proofs;
+  Schedule schedule = planned(with_a_lost_nic());
+  ASSERT_TRUE(proofs.check(schedule));
+  std::vector<std::uint64_t>& bounds = schedule.header.layout.bounds;
+  bounds[1] = bounds[2];
+  ASSERT_TRUE(proofs.check(schedule));
+  EXPECT_EQ(proofs.proven(), 2u);
+}
+
 TEST(Evaluate, ADamagedShapeIsNotCoveredByAnEarlierProof) {
   Proofs proofs;
   Schedule schedule = planned(with_a_lost_nic());

@@ -10,8 +10,8 @@
 #include <string_view>
 #include <vector>
 
-#include "testing/random_cluster.h"
 #include "schedule/check/check.h"
+#include "testing/random_cluster.h"
 
 namespace r2ccl {
 namespace {
