@@ -1,6 +1,5 @@
-// Ranks that are alike are checked by some of them: the verdict must be that of the run of all.
-
-#include "schedule/check_symmetry.h"
+// The checker's short ways, on plans: ranks that are alike are checked by some of them, loops by fewer iterations. The verdict must
+// be that of the run of all.
 
 #include <gtest/gtest.h>
 
@@ -11,6 +10,8 @@
 #include <vector>
 
 #include "schedule/check/check.h"
+#include "schedule/check/check_shorten.h"
+#include "schedule/check_symmetry.h"
 #include "testing/random_cluster.h"
 
 namespace r2ccl {
@@ -129,6 +130,57 @@ INSTANTIATE_TEST_SUITE_P(Plans, SymmetryTest,
                            return std::string(c.algorithm) + "_" + std::to_string(c.servers) + "x" +
                                   std::to_string(c.gpus);
                          });
+
+// r2's first stage are sweeps, its second goes segment by segment; rings of many members are sweeps only. Ranks differ.
+TEST(ShortCheck, SweepsAreJudgedLikeInFull) {
+  int shorter = 0;
+  int refused = 0;
+  for (const std::uint32_t servers : {3u, 5u}) {
+    Cluster cluster = Cluster::uniform(servers, 1, 3, 50e9);
+    ASSERT_TRUE(lose_nic(cluster, 1, 0));
+    const Schedule good = planned("r2", cluster, 32);
+    ASSERT_TRUE(shortened(good));
+    for (std::uint64_t seed = 0; seed < 200; ++seed) {
+      example::Draw draw(seed);
+      Schedule broken = good;
+      const std::uint32_t only = draw.below(good.lanes.size());
+      damage(broken, draw);
+      for (std::uint32_t rank = 0; rank < servers && seed % 2 == 0; ++rank) {
+        if (rank != only) broken.lanes[rank] = good.lanes[rank];
+      }
+      shorter += shortened(broken) ? 1 : 0;
+      const bool accepted = check(broken).has_value();
+      refused += accepted ? 0 : 1;
+      ASSERT_EQ(accepted, check(broken, {.full = true}).has_value()) << servers << " servers, seed " << seed;
+    }
+  }
+  EXPECT_GT(shorter, 100);
+  EXPECT_GT(refused, 100);
+}
+
+TEST(ShortCheck, SweepsKeepTheirSlotsInProportion) {
+  Cluster cluster = Cluster::uniform(4, 1, 3, 50e9);
+  ASSERT_TRUE(lose_nic(cluster, 1, 0));
+  Schedule schedule = planned("r2", cluster, 32);
+  const std::optional<Shorter> shorter = shortened(schedule);
+  ASSERT_TRUE(shorter);
+  EXPECT_EQ(schedule.header.slots, 64u);
+  EXPECT_EQ(shorter->sweep_slots, 2 * shorter->schedule.header.layout.segments);
+  EXPECT_FALSE(shorter->sweep_channels.empty());
+  EXPECT_TRUE(check(schedule));
+  schedule.header.slots = 31;  // less than one round: all wait for all
+  EXPECT_FALSE(shortened(schedule));
+  EXPECT_FALSE(check(schedule));
+}
+
+TEST(ShortCheck, ASweepThatWaitsForASegmentLaneIsNotShortened) {
+  Cluster cluster = Cluster::uniform(4, 1, 3, 50e9);
+  ASSERT_TRUE(lose_nic(cluster, 1, 0));
+  Schedule schedule = planned("r2", cluster, 32);
+  const auto last = static_cast<std::uint32_t>(schedule.lanes[0].size() - 1);
+  schedule.lanes[0][0].steps[0].waits.push_back({.lane = last, .step = 0, .outer_offset = -100});
+  EXPECT_FALSE(shortened(schedule));
+}
 
 // One rank that differs is enough.
 TEST(Symmetry, OneWrongRankIsSeen) {

@@ -62,9 +62,9 @@ class RankNeed {
 
 std::uint64_t scratch_bytes(const Schedule& schedule, std::uint64_t bytes) {
   // The short form has the same peers and spans.
-  const std::optional<Schedule> shorter = shortened(schedule);
+  const std::optional<Shorter> shorter = shortened(schedule);
   std::uint64_t most = 0;
-  for (const std::vector<Lane>& lanes : shorter ? shorter->lanes : schedule.lanes) {
+  for (const std::vector<Lane>& lanes : shorter ? shorter->schedule.lanes : schedule.lanes) {
     RankNeed need(schedule.header, bytes);
     for (const Lane& lane : lanes) {
       for (LaneCursor at(lane); !at.done(); at.next()) need.take(at);

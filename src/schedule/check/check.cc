@@ -12,23 +12,33 @@
 namespace r2ccl {
 namespace {
 
-// Both placements; the number of messages of one.
-Result<std::uint64_t> run_both(const Schedule& schedule, const Geometry& geometry, const Symmetry* symmetry) {
-  ContributionSets sets(schedule.header.ranks);
-  Result<std::uint64_t> messages = CheckRun(schedule, geometry, sets, false, symmetry).run();
-  // all_to_all moves data between blocks and has no in-place form.
-  if (!messages || schedule.header.collective == Collective::kAllToAll) return messages;
-  return CheckRun(schedule, geometry, sets, true, symmetry).run();
+// What is run: the schedule, or a shorter one, of all ranks or of those that stand for all.
+struct Run {
+  const Schedule& schedule;
+  const Geometry& geometry;
+  const Shorter* shorter = nullptr;  // where `schedule` is from, if it is shorter
+  const Symmetry* symmetry = nullptr;
+};
+
+Result<std::uint64_t> run_placed(const Run& run, ContributionSets& sets, bool in_place) {
+  CheckRun check(run.schedule, run.geometry, sets, in_place, run.symmetry);
+  if (run.shorter != nullptr) check.set_slots(run.shorter->sweep_channels, run.shorter->sweep_slots);
+  return check.run();
 }
 
-Result<std::uint64_t> check_as_it_is(const Schedule& schedule) {
+// Both placements; the number of messages of one.
+Result<std::uint64_t> run_both(const Run& run) {
+  ContributionSets sets(run.schedule.header.ranks);
+  Result<std::uint64_t> messages = run_placed(run, sets, false);
+  // all_to_all moves data between blocks and has no in-place form.
+  if (!messages || run.schedule.header.collective == Collective::kAllToAll) return messages;
+  return run_placed(run, sets, true);
+}
+
+Result<std::uint64_t> run_all(const Schedule& schedule, const Shorter* shorter = nullptr) {
   const Result<Geometry> geometry = shape_of(schedule);
   if (!geometry) return std::unexpected(geometry.error());
-  return run_both(schedule, *geometry, nullptr);
-}
-
-Schedule first_of(const Schedule& schedule, std::uint32_t ranks) {
-  return {schedule.header, {schedule.lanes.begin(), schedule.lanes.begin() + ranks}};
+  return run_both({schedule, *geometry, shorter});
 }
 
 // By the ranks that stand for all, if there are any. Nothing if there are none, or if they refuse it: then all ranks say why.
@@ -37,12 +47,15 @@ std::optional<std::uint64_t> check_alike(const Schedule& schedule) {
   if (!geometry) return std::nullopt;
   const std::optional<Symmetry> symmetry = symmetry_of(schedule, *geometry);
   if (!symmetry) return std::nullopt;
-  std::optional<Schedule> shorter = shortened(schedule, symmetry->ranks);
-  if (!shorter) shorter = first_of(schedule, symmetry->ranks);
-  geometry->segments = shorter->header.layout.segments;
-  if (symmetry->split) shorter->header.slots /= 2;
-  if (shorter->header.slots == 0) return std::nullopt;
-  const Result<std::uint64_t> messages = run_both(*shorter, *geometry, &*symmetry);
+  std::optional<Shorter> run = shortened(schedule, symmetry->ranks);
+  if (!run) {
+    const auto first = schedule.lanes.begin();
+    run = {.schedule = {schedule.header, {first, first + symmetry->ranks}}, .sweep_channels = {}};
+  }
+  geometry->segments = run->schedule.header.layout.segments;
+  if (symmetry->split) run->schedule.header.slots /= 2;
+  if (run->schedule.header.slots == 0 || (symmetry->split && !run->sweep_channels.empty())) return std::nullopt;
+  const Result<std::uint64_t> messages = run_both({run->schedule, *geometry, &*run, &*symmetry});
   return messages ? std::optional(*messages) : std::nullopt;
 }
 
@@ -50,11 +63,11 @@ std::optional<std::uint64_t> check_alike(const Schedule& schedule) {
 // the last word, where it is affordable.
 Result<std::uint64_t> check_shortest(const Schedule& schedule) {
   if (const std::optional<std::uint64_t> messages = check_alike(schedule)) return *messages;
-  const std::optional<Schedule> shorter = shortened(schedule);
-  if (!shorter) return check_as_it_is(schedule);
-  Result<std::uint64_t> messages = check_as_it_is(*shorter);
+  const std::optional<Shorter> shorter = shortened(schedule);
+  if (!shorter) return run_all(schedule);
+  Result<std::uint64_t> messages = run_all(shorter->schedule, &*shorter);
   if (messages || !shape_of(schedule)) return messages;
-  return check_as_it_is(schedule);
+  return run_all(schedule);
 }
 
 std::uint64_t most_steps(const Schedule& schedule) {
@@ -70,7 +83,7 @@ std::uint64_t most_steps(const Schedule& schedule) {
 }  // namespace
 
 Result<CheckReport> check(const Schedule& schedule, const CheckOptions& options) {
-  const Result<std::uint64_t> messages = options.full ? check_as_it_is(schedule) : check_shortest(schedule);
+  const Result<std::uint64_t> messages = options.full ? run_all(schedule) : check_shortest(schedule);
   if (!messages) return std::unexpected(messages.error());
   return CheckReport{.messages = *messages, .steps = most_steps(schedule)};
 }

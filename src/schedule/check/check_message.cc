@@ -70,7 +70,10 @@ std::uint32_t CheckRun::connection_of(std::uint32_t from, std::uint32_t to, std:
   }
   connection_keys_[at] = key;
   connection_values_[at] = static_cast<std::uint32_t>(connections_.size());
-  connections_.emplace_back().turn = turn;
+  const bool other = std::ranges::binary_search(channels_with_slots_, channel);
+  Connection& created = connections_.emplace_back();
+  created.slots = other ? their_slots_ : header_.slots;
+  created.turn = turn;
   return connection_values_[at];
 }
 
@@ -99,7 +102,7 @@ CheckRun::Outcome CheckRun::await_connections(LaneState& lane) {
   if (lane.now.out != kNone) {
     Connection& c = connections_[lane.now.out];
     if (!ordered(lane, c.send_lane, c.send_event, "sends")) return Outcome::kRefused;
-    if (c.count >= header_.slots) {
+    if (c.count >= c.slots) {
       if (c.blocked_sender != kNone && c.blocked_sender != id) {
         const LaneState& other = lanes_[c.blocked_sender];
         ordered(lane, c.blocked_sender, other.events(), "sends");

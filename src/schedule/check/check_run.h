@@ -15,6 +15,7 @@
 //   Slots acknowledge nothing, since empty messages are skipped and a free slot may be that of another message.
 
 #include <cstdint>
+#include <span>
 #include <string>
 #include <vector>
 
@@ -33,6 +34,12 @@ class CheckRun final {
   // schedule may have the lanes of no more; what is refused then is not named well.
   CheckRun(const Schedule& schedule, const Geometry& geometry, ContributionSets& sets, bool in_place,
            const Symmetry* symmetry = nullptr);
+
+  // Before run(): these channels have other slots than the schedule says. The numbers must outlive the run.
+  void set_slots(const std::vector<std::uint32_t>& sorted_channels, std::uint32_t slots) {
+    channels_with_slots_ = sorted_channels;
+    their_slots_ = slots;
+  }
 
   // The number of messages, or the first thing that is wrong.
   Result<std::uint64_t> run();
@@ -95,6 +102,7 @@ class CheckRun final {
     std::uint32_t recv_event = 0;
     std::uint32_t blocked_sender = kNone;
     std::uint32_t blocked_receiver = kNone;
+    std::uint32_t slots = 0;
     std::uint32_t turn = 0;  // what arrives was sent by a rank so many turns on from the one that was run
   };
   enum class Blocked : std::uint8_t { kNo, kMessage, kSlot, kPassing, kReceipt };
@@ -223,6 +231,8 @@ class CheckRun final {
   std::uint32_t ranks_;  // that are run
   Windows windows_;
 
+  std::span<const std::uint32_t> channels_with_slots_;  // sorted
+  std::uint32_t their_slots_ = 0;
   std::vector<LaneState> lanes_;
   std::vector<std::uint32_t> first_lane_;  // by rank
   std::vector<std::uint32_t> work_;        // lanes that may go on

@@ -17,13 +17,28 @@
 
 #include <cstdint>
 #include <optional>
+#include <vector>
 
 #include "schedule/schedule.h"
 
 namespace r2ccl {
 
+// Sweeps. A lane may also go through all segments in its inner loop, again and again (a ring, step by step), if it treats them alike:
+// peers, spans and guards do not depend on the segment, an outer iteration has at most one message of a connection for each segment,
+// and waits are for all segments or for the same. Then it can be proven with any segments left out. What races with some left out is
+// what races with all, because two steps that touch work on the same segment, and what orders them is left in. Bring neighbouring
+// segments together in one, and every circle of steps that wait for each other is still a circle, as long as a sender may be ahead by
+// the same number of whole outer iterations; so sweeps have slots of their own. A circle can not go through sweeps and other lanes:
+// those may wait for sweeps, before their first round only, but sweeps wait for nobody else and share no channel with others.
+
+struct Shorter {
+  Schedule schedule;
+  std::vector<std::uint32_t> sweep_channels;  // sorted
+  std::uint32_t sweep_slots = 0;              // of their connections; others have the schedule's
+};
+
 // Nothing when the schedule does not follow the pattern or is short already. Safe for any schedule: reads no index. Has the lanes of
 // the first `ranks` only, which must stand for all.
-std::optional<Schedule> shortened(const Schedule& schedule, std::uint32_t ranks = UINT32_MAX);
+std::optional<Shorter> shortened(const Schedule& schedule, std::uint32_t ranks = UINT32_MAX);
 
 }  // namespace r2ccl

@@ -222,7 +222,7 @@ TEST(CheckShorten, LongPipelinesAreCutAndJudgedAlike) {
   const Schedule s = example::direct(4, 500, 2, {1, 2, 0, 3});
   const auto shorter = shortened(s);
   ASSERT_TRUE(shorter);
-  EXPECT_LE(shorter->header.layout.segments, 12U);
+  EXPECT_LE(shorter->schedule.header.layout.segments, 12U);
   const Result<CheckReport> short_run = check(s);
   const Result<CheckReport> full_run = check(s, {.full = true});
   ASSERT_TRUE(short_run && full_run);
@@ -243,7 +243,7 @@ TEST(CheckShorten, KeepsThePhaseOfItsPeriod) {
   s.header.scratch_slots = 5;
   const auto shorter = shortened(s);
   ASSERT_TRUE(shorter);
-  EXPECT_EQ(shorter->header.layout.segments % 5, 64U % 5);
+  EXPECT_EQ(shorter->schedule.header.layout.segments % 5, 64U % 5);
   EXPECT_EQ(verdict(s), "");
   s.lanes[2][0].steps[0].waits[0].outer_offset = -6;
   EXPECT_THAT(verdict(s), HasSubstr("rank 2, lane up, step 0 (iteration 5.0): overwrites"));
