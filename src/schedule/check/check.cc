@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <optional>
+#include <utility>
 
 #include "schedule/check/check_run.h"
 #include "schedule/check/check_shape.h"
@@ -41,22 +42,27 @@ Result<std::uint64_t> run_all(const Schedule& schedule, const Shorter* shorter =
   return run_both({schedule, *geometry, shorter});
 }
 
+std::optional<std::uint64_t> run_alike(Shorter run, Geometry geometry, const Symmetry& symmetry) {
+  geometry.segments = run.schedule.header.layout.segments;
+  if (symmetry.split) run.schedule.header.slots /= 2;
+  if (run.schedule.header.slots == 0 || (symmetry.split && !run.sweep_channels.empty())) return std::nullopt;
+  const Result<std::uint64_t> messages = run_both({run.schedule, geometry, &run, &symmetry});
+  return messages ? std::optional(*messages) : std::nullopt;
+}
+
 // By the ranks that stand for all, if there are any. Nothing if there are none, or if they refuse it: then all ranks say why.
 std::optional<std::uint64_t> check_alike(const Schedule& schedule) {
-  Result<Geometry> geometry = shape_of(schedule);
+  const Result<Geometry> geometry = shape_of(schedule);
   if (!geometry) return std::nullopt;
   const std::optional<Symmetry> symmetry = symmetry_of(schedule, *geometry);
   if (!symmetry) return std::nullopt;
-  std::optional<Shorter> run = shortened(schedule, symmetry->ranks);
-  if (!run) {
-    const auto first = schedule.lanes.begin();
-    run = {.schedule = {schedule.header, {first, first + symmetry->ranks}}, .sweep_channels = {}};
+  if (std::optional<Shorter> shorter = shortened(schedule, symmetry->ranks)) {
+    const std::optional<std::uint64_t> messages = run_alike(std::move(*shorter), *geometry, *symmetry);
+    if (messages) return messages;
   }
-  geometry->segments = run->schedule.header.layout.segments;
-  if (symmetry->split) run->schedule.header.slots /= 2;
-  if (run->schedule.header.slots == 0 || (symmetry->split && !run->sweep_channels.empty())) return std::nullopt;
-  const Result<std::uint64_t> messages = run_both({run->schedule, *geometry, &*run, &*symmetry});
-  return messages ? std::optional(*messages) : std::nullopt;
+  const auto first = schedule.lanes.begin();
+  Schedule in_full{schedule.header, {first, first + symmetry->ranks}};
+  return run_alike({.schedule = std::move(in_full), .sweep_channels = {}}, *geometry, *symmetry);
 }
 
 // A short run may refuse what is fine in full (it has fewer slots), and names iterations of the short loops; so the full run has
