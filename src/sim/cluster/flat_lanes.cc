@@ -134,6 +134,7 @@ class Flattener final {
       add_waits(schedule_.lanes[rank], first_lane);
       for (std::uint32_t i = 0; i < schedule_.lanes[rank].size(); ++i)
         add_phases(schedule_.lanes[rank][i], flat_.lanes[first_lane + i]);
+      if (rank == 0) flat_.steps.reserve(flat_.steps.size() * schedule_.lanes.size() / 64 * 65);  // most are alike
     }
     flat_.phase_begin.push_back(static_cast<std::uint32_t>(flat_.steps.size()));
     number_ends(flat_);

@@ -36,8 +36,20 @@ MultiPort::MultiPort(const Cluster& cluster, const PlanHeader& header, const Lan
       start_s_(cluster.nics, 0) {
   for (std::uint32_t rank = 0; rank < cluster.ranks(); ++rank) server_of_.push_back(rank / cluster.gpus);
   own_nics_.resize(cluster.ranks());
+  const bool simple = rates_.constant() && options.occupancy == nullptr;
+  if (cluster.gpus == 1 && cluster.fabric == Fabric::kRouted && simple) find_simple_pins();
   if (cluster.gpus > 1) share_nics(traffic);
-  if (cluster.gpus > 1 && !routes_.has_rails() && rates_.constant() && options.occupancy == nullptr) find_own_nics();
+  if (cluster.gpus > 1 && !routes_.has_rails() && simple) find_own_nics();
+}
+
+void MultiPort::find_simple_pins() {
+  simple_pins_ = cluster_.nics;
+  for (std::uint32_t server = 0; server < cluster_.servers; ++server) {
+    for (std::uint32_t rail = 0; rail < cluster_.nics; ++rail) {
+      const std::optional<NicPair> pair = routes_.pinned(server, server, rail);
+      nic_of_pin_.push_back(pair ? server * cluster_.nics + pair->out : kNoIndex);
+    }
+  }
 }
 
 void MultiPort::find_own_nics() {

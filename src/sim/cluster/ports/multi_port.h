@@ -8,6 +8,7 @@
 // through another GPU's NIC crosses the server's fabric and occupies the ports of both GPUs.
 
 #include <algorithm>
+#include <cstddef>
 #include <cstdint>
 #include <optional>
 #include <string>
@@ -31,16 +32,19 @@ class MultiPort final {
   double send(const Message& message) {
     const std::uint32_t out = own_nics_[message.from].out;
     const std::uint32_t in = own_nics_[message.to].in;
+    if (const std::optional<NicPair> pins = simply_pinned(message)) return by_pins(message, *pins);
     if (message.inside || message.rail >= 0 || out == kNoIndex || in == kNoIndex) return send_any(message);
     return by_own(message, out, in);
   }
   // Servers (one GPU each) or ranks for messages that may use several NICs, then NICs for pinned ones, then fabric ports.
   std::uint32_t queues() const;
   std::uint32_t queue_of(const Message& message) const {
+    if (const std::optional<NicPair> pins = simply_pinned(message)) return cluster_.ranks() + pins->out;
     if (message.inside) return cluster_.ranks() + static_cast<std::uint32_t>(out_free_s_.size()) + message.from;
     return message.rail < 0 ? message.from : pinned_queue(message);
   }
   double free_s(const Message& message) const {
+    if (const std::optional<NicPair> pins = simply_pinned(message)) return out_free_s_[pins->out];
     const std::uint32_t nic = own_nics_[message.from].out;
     if (message.inside || message.rail >= 0 || nic == kNoIndex) return free_any_s(message);
     return std::max(out_free_s_[nic], paced_until_s_[message.from]);
@@ -75,20 +79,33 @@ class MultiPort final {
   };
   void find_own_nics();
   double by_own(const Message& message, std::uint32_t out, std::uint32_t in) {
-    ++timing_.messages;
     double& paced_s = paced_until_s_[message.from];
     paced_s = std::max(paced_s, message.ready_s) + message.bytes * pace_s_per_byte_[message.from];
+    return by_pins(message, {out, in});
+  }
+  // Of most messages on rails, without the questions that most answer in the same way: NICs of a pinned lane where every server has
+  // one GPU and the fabric is routed, numbered server * nics + nic.
+  std::optional<NicPair> simply_pinned(const Message& message) const {
+    if (message.rail < 0 || static_cast<std::size_t>(message.rail) >= simple_pins_) return std::nullopt;
+    const auto rail = static_cast<std::size_t>(message.rail);
+    const NicPair pins{nic_of_pin_[message.from * simple_pins_ + rail], nic_of_pin_[message.to * simple_pins_ + rail]};
+    return pins.out != kNoIndex && pins.in != kNoIndex ? std::optional(pins) : std::nullopt;
+  }
+  void find_simple_pins();
+  // As part() does it.
+  double by_pins(const Message& message, NicPair pins) {
+    ++timing_.messages;
     const double* const seconds_per_byte = rates_.seconds_per_byte().data();
-    const double out_s = std::max(out_free_s_[out], message.ready_s);
-    const double sent_s = out_s + (message.bytes * seconds_per_byte[out] + cluster_.port_cost_s);
-    out_free_s_[out] = sent_s;
-    timing_.nic_bytes_out[out] += message.bytes;
-    out_busy_s_[out] += sent_s - out_s;
-    const double in_s = std::max(in_free_s_[in], std::min(out_s, message.now_s) + cluster_.alpha_s);
-    const double received_s = in_s + message.bytes * seconds_per_byte[in] + cluster_.port_cost_s;
-    in_free_s_[in] = received_s;
-    timing_.nic_bytes_in[in] += message.bytes;
-    in_busy_s_[in] += received_s - in_s;
+    const double out_s = std::max(out_free_s_[pins.out], message.ready_s);
+    const double sent_s = out_s + (message.bytes * seconds_per_byte[pins.out] + cluster_.port_cost_s);
+    out_free_s_[pins.out] = sent_s;
+    timing_.nic_bytes_out[pins.out] += message.bytes;
+    out_busy_s_[pins.out] += sent_s - out_s;
+    const double in_s = std::max(in_free_s_[pins.in], std::min(out_s, message.now_s) + cluster_.alpha_s);
+    const double received_s = in_s + message.bytes * seconds_per_byte[pins.in] + cluster_.port_cost_s;
+    in_free_s_[pins.in] = received_s;
+    timing_.nic_bytes_in[pins.in] += message.bytes;
+    in_busy_s_[pins.in] += received_s - in_s;
     return std::max(received_s, sent_s + cluster_.alpha_s);
   }
   double send_any(const Message& message);
@@ -141,8 +158,10 @@ class MultiPort final {
   // that becomes free and run ahead of the others.
   std::vector<double> pace_s_per_byte_;  // [rank]
   std::vector<double> paced_until_s_;
-  std::vector<OwnNics> own_nics_;   // [rank]
-  std::vector<double> out_free_s_;  // [server * nics + nic]
+  std::vector<OwnNics> own_nics_;          // [rank]
+  std::size_t simple_pins_ = 0;            // rails of a server, where lanes are simply_pinned()
+  std::vector<std::uint32_t> nic_of_pin_;  // [server * rails + rail]; kNoIndex: lost
+  std::vector<double> out_free_s_;         // [server * nics + nic]
   std::vector<double> in_free_s_;
   std::vector<double> out_busy_s_;
   std::vector<double> in_busy_s_;
