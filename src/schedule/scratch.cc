@@ -34,6 +34,8 @@ class RankNeed {
  public:
   RankNeed(const PlanHeader& header, std::uint64_t bytes) : header_(header), bytes_(bytes) {}
 
+  static bool counts(const Step& step) { return step.destination.buffer == Buffer::kScratch || reduces(step.kind); }
+
   void take(const LaneCursor& at) {
     const Step& step = at.step();
     const auto span = static_cast<std::uint32_t>(at.span());
@@ -67,6 +69,7 @@ std::uint64_t scratch_bytes(const Schedule& schedule, std::uint64_t bytes) {
   for (const std::vector<Lane>& lanes : shorter ? shorter->schedule.lanes : schedule.lanes) {
     RankNeed need(schedule.header, bytes);
     for (const Lane& lane : lanes) {
+      if (std::ranges::none_of(lane.steps, RankNeed::counts)) continue;
       for (LaneCursor at(lane); !at.done(); at.next()) need.take(at);
     }
     most = std::max(most, need.total());

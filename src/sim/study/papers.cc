@@ -2,7 +2,10 @@
 
 #include <fmt/format.h>
 
+#include <algorithm>
+#include <functional>
 #include <memory>
+#include <numeric>
 
 #include "sim/side_by_side.h"
 #include "sim/study/paper_tables.h"
@@ -14,9 +17,14 @@ Result<std::vector<PaperRow>> paper_rows(const PaperOptions& options) {
   std::erase_if(jobs, [&](const PaperJob& job) {
     return job.table.find(options.table) == std::string::npos || (options.ranks != 0 && job.ranks > options.ranks);
   });
+  // The largest first: the last one begun keeps a single thread busy.
+  std::vector<std::size_t> order(jobs.size());
+  std::iota(order.begin(), order.end(), std::size_t{0});
+  std::ranges::stable_sort(order, std::greater<>(), [&](std::size_t i) { return jobs[i].ranks; });
   std::vector<PaperRow> rows(jobs.size());  // each written by one thread
   const auto make_worker = [&]() -> NumberedTask {
-    return [&, proofs = std::make_shared<Proofs>()](std::uint64_t i) -> Status {
+    return [&, proofs = std::make_shared<Proofs>()](std::uint64_t number) -> Status {
+      const std::size_t i = order[number];
       const PaperJob& job = jobs[i];
       const Result<double> ours = job.run(*proofs);
       if (!ours) return fail(ours.error().fault, fmt::format("{}, {}: {}", job.table, job.name, ours.error().what));
