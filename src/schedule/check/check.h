@@ -10,7 +10,8 @@
 //
 // Loops longer than needed are shortened first: an outer loop whose iterations are alike is run for its start and end, the deepest
 // distance between iterations that depend on each other, the slots (two at most) and one more in periods of its guards, and two
-// (check_shorten.h). A refusal of the short form is confirmed by the full one where that is affordable. `full` runs all.
+// (check_shorten.h). Of ranks that are alike only the first are run (check_symmetry.h). A refusal of the short form is confirmed by the
+// full one where that is affordable. `full` runs all.
 
 #include <cstdint>
 
