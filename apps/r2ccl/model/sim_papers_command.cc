@@ -74,7 +74,7 @@ void add_sim_papers(Command& sim, const Context& context) {
   Command command = sim.add("papers", "Our figures beside those of the R²CCL and OptCC papers");
   command.runs([options, &console = context.console] { return run(*options, console); });
   command.text("--table", options->table, "only tables with this in their name, e.g. OptCC").value_name("TEXT");
-  command.integer({"--ranks", 1, 1'000'000, "only rows of at most so many ranks; the largest take minutes"},
+  command.integer({"--ranks", 1, 1'000'000, "only rows of at most so many ranks; the largest take longest"},
                   options->ranks);
   command.integer({"--threads", 1, 1024, "one per core by default"}, options->threads);
   command.flag("--json", options->json, "print one JSON object");

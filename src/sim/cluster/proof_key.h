@@ -1,6 +1,6 @@
 #pragma once
-// What a proof is about, in few bytes: a plan of 1,024 ranks is 25 MB as a value and 2 MB as a key, and a list of a million steps is
-// hundreds of megabytes as a value.
+// What a proof is about, in few bytes: a plan of 1,024 ranks is less than 4 MB as a key and several times that as a value, a list of a
+// million steps is hundreds of megabytes as a value.
 
 #include <string>
 

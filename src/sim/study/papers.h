@@ -23,7 +23,7 @@ struct PaperRow {
 struct PaperOptions {
   // Only tables whose name contains this; empty: all.
   std::string table;
-  // Only rows of at most so many ranks; 0: all. The largest take minutes.
+  // Only rows of at most so many ranks; 0: all. The largest take longest.
   std::uint32_t ranks = 0;
   unsigned threads = 1;
   std::function<void(std::size_t done, std::size_t of)> progress;
