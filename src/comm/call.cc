@@ -7,7 +7,7 @@
 namespace r2ccl {
 namespace {
 
-// Of one rank's block, of all blocks, or none at this rank.
+// Whether the call reads an input at this rank.
 bool needs_input(const Call& call, std::uint32_t rank) {
   switch (call.kind) {
     case CallKind::kRecv:

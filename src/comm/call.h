@@ -52,8 +52,8 @@ struct ReduceOp {
   friend bool operator==(const ReduceOp&, const ReduceOp&) = default;
 };
 
-// Counts as NCCL counts them: elements of the buffer for all_reduce, broadcast, reduce, send and recv; of one rank's block for
-// the others.
+// Counts as NCCL counts them: elements of the buffer for all_reduce, broadcast, reduce, send and recv; of one rank's
+// block for the others.
 struct Call {
   CallKind kind = CallKind::kAllReduce;
   const void* input = nullptr;
@@ -67,7 +67,8 @@ struct Call {
 // What all ranks must have in common, in 64 bits; what differs by rank (buffers, scalars) is left out. Never 0.
 std::uint64_t signature_of(const Call& call);
 std::string describe(const Call& call);  // "AllReduce of 1024 float, sum"
-// Null pointers, ranges, roots, sizes that do not fit into 64 bits: kMisuse with a sentence. `size`: ranks of the communicator.
+// kMisuse with a sentence for null pointers, roots and peers out of range, sizes that do not fit into 64 bits. `size`:
+// ranks of the communicator.
 Status validate(const Call& call, std::uint32_t rank, std::uint32_t size);
 
 }  // namespace r2ccl

@@ -1,6 +1,6 @@
 #pragma once
-// What ends of a communicator say to each other besides data. Letters travel on a stream between rank 0 and each rank, in order,
-// exactly once. Words are best effort and may come twice (Engine::notify).
+// What the ranks of a communicator say to each other besides data. Letters travel on a stream between rank 0 and each
+// rank, in order, exactly once. Notices are datagrams: they may be lost, or come twice (Engine::notify).
 
 #include <cstdint>
 #include <optional>
@@ -10,7 +10,7 @@
 
 namespace r2ccl {
 
-// First byte of a letter. Those below kFirst are the agreement's (agreement.h).
+// First byte of a letter. Those below kFirst belong to agreement/agreement.h.
 enum class Letter : std::uint8_t {
   kFirst = 16,
   kHere = 16,     // to rank 0: this rank has joined
@@ -21,7 +21,9 @@ enum class Letter : std::uint8_t {
   kAllDone = 21,  // from rank 0: all have
 };
 
-// kFailed: the communicator ended there; `text` says why. kAsk: "I wait for you in collective `number`, which is `text` to me."
+// kFailed: the communicator has ended at the sender; `number` is the Fault and `text` says why. kAsk: the sender waits
+// in collective `number`, which is the call `text` there; a rank that made another call as that number ends the
+// communicator with a sentence that names both.
 struct CallNotice {
   enum class Kind : std::uint8_t { kFailed = 1, kAsk = 2 } kind{};
   std::uint64_t number = 0;

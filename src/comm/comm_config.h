@@ -26,16 +26,16 @@ using TicketPtr = std::shared_ptr<CallTicket>;
 
 inline constexpr Duration kLossKnownWithin = 5s;
 
-// Whoever wants to know how the calls of a communicator get on: the status page, and faults that wait for a moment of a call. It is
-// called with the engine held, while something moves, so it must be quick.
+// Whoever wants to know how the calls of a communicator get on: the status page, and faults that wait for a moment of
+// a call. It is called with the engine held, while something moves, so it must be quick.
 class CallObserver {
  public:
   virtual ~CallObserver() = default;
-  // A collective began (no share yet), or some of its messages are done: its number, their share of its bytes in millionths, and how
-  // many bytes those are at this rank.
+  // A collective began (no share yet), or some of its messages are done: its number, their share of its bytes in
+  // millionths, and how many bytes those are at this rank.
   virtual void on_progress(const Reached& reached, std::uint64_t bytes, Instant now) = 0;
-  // Said once: who the members are, by rank. The NIC that it answers is lost to begin with, at every rank's knowledge: the communicator
-  // is ready once all have agreed on the map without it, at most kLossKnownWithin later.
+  // Said once: who the members are, by rank. The NIC that it answers is lost to begin with, at every rank's
+  // knowledge: the communicator is ready once all have agreed on the map without it, at most kLossKnownWithin later.
   virtual std::optional<NicName> on_members(const std::vector<ProcessInfo>& members, Instant now) = 0;
 };
 
@@ -46,7 +46,8 @@ struct CommConfig {
   LinkCosts costs{};
   CallObserver* observer = nullptr;  // borrowed. Null: nobody counts, and counting costs nothing
   bool shared_memory = false;        // between ranks of one server, where they can (neighbours.h); at every rank of it
-  // Who makes plans while the communicator goes on; borrowed. Null: it makes them itself, in step(), however long that takes.
+  // Who makes plans while the communicator goes on; borrowed. Null: it makes them itself, in step(), however long
+  // that takes.
   PlanSource* plans = nullptr;
 };
 

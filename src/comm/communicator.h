@@ -4,15 +4,17 @@
 //   kJoining ─▶ kReady ─▶ kFinishing ─▶ kFinished
 //       └──────────┴──────────┴──────▶ kFailed        abort, peer down, mismatched calls, a bug; error() says which
 //
-// Calls of one submit() that are sends and receives run side by side, whatever their order; collectives run one after another in the
-// order of submission, the same on every rank. Each collective is bound to a plan when it gets its number: (call, cluster of the health
-// map in force). Maps change only at agreed operation numbers (agreement.h), so a plan that takes its time still is the right one.
+// Calls of one submit() that are sends and receives run side by side, whatever their order; collectives run one after
+// another in the order of submission, the same on every rank. Each collective is bound to a plan when it gets its
+// number: (call, cluster of the health map in force). Maps change only at agreed operation numbers (agreement.h), so a
+// plan that takes its time still is the right one.
 //
-// Role       A state machine over an Engine: no thread, no clock, no blocking; the simulator drives it as it is. process/world.h has
-//            the blocking calls.
+// Role       A state machine over an Engine: no thread, no clock, no blocking; the simulator drives it as it is.
+//            process/world.h has the blocking calls.
 // Ownership  Engine, device, log outlive it. User memory stays valid until its ticket is done.
 // Threads    The engine's driver.
-// Failure    Once failed it stays so; every pending and later ticket is done with the error, after nothing touches user memory.
+// Failure    Once failed it stays so; every pending and later ticket is done with the error, after nothing touches user
+//            memory.
 
 #include <cstdint>
 #include <deque>
@@ -62,16 +64,18 @@ class Communicator final : public EngineTask {
   void finish();
   // Ends it here and at every rank; when it returns nothing touches user memory.
   void abort(const std::string& why);
-  // How long these calls would take with nothing else to do, by the cost model: sends and receives side by side, collectives one after
-  // another.
+  // How long these calls would take with nothing else to do, by the cost model: sends and receives side by side,
+  // collectives one after another.
   Result<TimeEstimate> estimate(const std::vector<Call>& calls);
-  // For the id of another communicator, of the ranks `stay` of this one, whatever became of this one: the first has it. The n-th invitation
-  // of the same ranks is the same one at all of them.
+  // Makes an invitation, by which the ranks `stay` of this communicator hear of the id of another one, whatever has
+  // become of this one. The first of them has the id. The n-th invitation of the same ranks is the same one at all of
+  // them.
   Result<std::unique_ptr<Invitation>> invite(const std::vector<std::uint32_t>& stay, std::optional<UniqueId> id);
 
-  // For a caller that waits: goes on with what was submitted while only memory is waited for, without a turn of the engine. Between two
-  // looks it calls `relax` with how many there were in a row, which says whether to go on. Returns when it can not go on like this, when
-  // something is done, or when the engine should have its turn. Only where it may.
+  // For a caller that waits: goes on with what was submitted while only memory is waited for, without a turn of the
+  // engine. Between two looks it calls `relax` with how many there were in a row, which says whether to go on.
+  // Returns when it can not go on like this, when something is done, or when the engine should have its turn. Only
+  // where it may.
   bool may_spin() const { return board_ != nullptr; }
   void spin(Instant now, FunctionRef<bool(int looks)> relax);
   std::uint32_t ranks_here();  // of this communicator on this server, once joined
@@ -109,8 +113,8 @@ class Communicator final : public EngineTask {
   void log(LogLevel level, const std::string& line);
   void count_done();
   void step_finishing();
-  // The others let go first: rank 0 has to know that its last letter was read. They say so on their sessions and, where it is here, at
-  // the root: either may be lost with a NIC.
+  // The others let go first: rank 0 has to know that its last letter was read. They say so on their sessions and,
+  // where it is here, at the root: either may be lost with a NIC.
   bool everybody_let_go();
   void end(CommState final_state);
   // Here and everywhere. The reason goes ahead of the abort.
@@ -124,7 +128,8 @@ class Communicator final : public EngineTask {
   bool step_batch();
   // False: it may not begin yet, or its plan is not there.
   bool begin(const Call& call);
-  // Gives the next collective its number, and with that the health map that it will run on, whenever its plan comes. False: not yet.
+  // Gives the next collective its number, and with that the health map that it will run on, whenever its plan comes.
+  // False: not yet.
   bool bind(const Call& call);
   bool is_planned(const Call& call) const { return size_ > 1 && call.count > 0 && !board_; }
   Result<RankPlanPtr> plan_for(const Call& call);
@@ -133,7 +138,8 @@ class Communicator final : public EngineTask {
   void count(std::uint64_t bytes);
   bool step_running(Batch& batch);
   void got_on();
-  // Nothing has come for a while: ask those we wait for what they are doing, so that calls that do not match are found out.
+  // Nothing has come for a while: ask those we wait for what they are doing, so that calls that do not match are
+  // found out.
   void ask(Turn& turn);
   void await_plan(Turn& turn);
   // Shared memory is looked at again soon.

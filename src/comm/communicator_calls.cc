@@ -16,10 +16,11 @@ constexpr Duration kSayAfter = 5s;       // … and the log says for whom we wai
 constexpr std::size_t kRemembered = 64;  // calls, to compare with what others ask
 constexpr std::size_t kStepsPerTurn = 64;
 constexpr std::size_t kPartsPerTurn = 2;  // of a pass over a buffer: 8 MiB, 1 to 4 ms of a processor
-// Shared memory rings no bell: who waits there looks again after an eighth of the time it has waited, within these.
+// Nobody is woken by shared memory: who waits for it looks again after an eighth of the time it has waited, within
+// these bounds.
 constexpr Duration kPeekLeast = 2us;
 constexpr Duration kPeekMost = 1ms;
-// … and before that, whoever waits in a call looks again and again, for so long since something moved.
+// Before that, whoever waits in a call looks again and again, for so long since something moved.
 constexpr Duration kHurryMost = 1ms;
 constexpr int kLooksMost = 1000;  // until the engine has a turn
 constexpr int kMovesMost = 32;

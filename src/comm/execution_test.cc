@@ -1,5 +1,5 @@
-// Whatever the planner plans is executed right: every algorithm, on damaged clusters, for counts from none to many, in place and out
-// of place, over a network that does everything a courier may do.
+// Whatever the planner plans is executed right: every algorithm, on damaged clusters, for counts from none to many, in
+// place and out of place, over a network that does everything a courier may do.
 
 #include <gtest/gtest.h>
 

@@ -1,6 +1,6 @@
 #pragma once
-// How ranks of a communicator hear of the id of another one, also when theirs has failed and its letters no longer travel: they ask the
-// first of them, with words, again and again; it answers whoever asks.
+// How ranks of a communicator hear of the id of another one, also when theirs has failed and its letters no longer
+// travel: they ask the first of them, with notices, again and again; it answers whoever asks.
 //
 //   first    opens the sessions with the others and answers, for as long as it lives
 //   others   ask every 10 ms, later every 100 ms, until the id is there or the session with the first is down
@@ -23,7 +23,8 @@ class Invitation final : public EngineTask {
   static constexpr Duration kAskFirst = 10ms;
   static constexpr Duration kAskLater = 100ms;
 
-  // `guests`: all of them, the first included, as their roster has them. `id`: of the new communicator, at the first only.
+  // `guests`: all of them, the first included, as their roster has them. `id`: of the new communicator, at the first
+  // only.
   Invitation(Engine& engine, GroupId group, std::vector<ProcessInfo> guests, std::optional<UniqueId> id);
   ~Invitation() override;
 

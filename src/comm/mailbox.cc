@@ -80,7 +80,7 @@ Status Mailbox::refused(std::uint32_t other, const Error& error) const {
 
 namespace {
 
-// Neighbours copy with the processor.
+// The address of memory that a rank of this server copies with its processor.
 std::byte* host_memory(const MemoryRef& memory) {
   std::byte* const start = memory.region->host();
   R2CCL_ASSERT(start != nullptr || memory.length == 0, "memory between neighbours is the host's");

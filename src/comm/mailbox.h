@@ -1,5 +1,6 @@
 #pragma once
-// A communicator's messages on the sessions of its engine: which process a rank is, which stream a purpose has, whose a completion is.
+// A communicator's messages on the sessions of its engine. It knows which process a rank is, which stream carries what,
+// and to whom a completion belongs. Ranks of one server exchange data through PeerCopy where they can.
 //
 // Ownership  Borrows the engine. Memory of letters is its own; that of data is the caller's.
 // Threads    The communicator's.
@@ -44,7 +45,7 @@ class Mailbox final : public Courier {
   Mailbox(Engine& engine, GroupId group, const Secret& secret, std::uint32_t rank)
       : engine_(engine), group_(group), secret_(secret), rank_(rank) {}
 
-  // Once the members are known, by rank. Rank 0 hears letters of all, the others those of rank 0.
+  // Called once the members are known, by rank. Rank 0 hears letters of all, the others those of rank 0.
   void open(const std::vector<ProcessInfo>& members, std::size_t letter_bytes_max);
   // Waits for letters of some more members. Call it once a turn until hears_all().
   Status listen();
@@ -55,7 +56,8 @@ class Mailbox final : public Courier {
   // Sessions know other processes by the rank they had when they first met.
   std::string name_in(const std::string& what, std::uint32_t rank) const;
 
-  // From now on messages to and from its ranks go there; letters stay on the sessions. It outlives the use.
+  // From now on data to and from the ranks that `peer_copy` has goes through it; letters stay on the sessions. It must
+  // outlive the mailbox's use of it.
   void share(PeerCopy& peer_copy) { peer_copy_ = &peer_copy; }
   // What neighbours have done since; true: something moved.
   bool step_neighbours(FunctionRef<void(const Done&)> on_done);
@@ -64,8 +66,8 @@ class Mailbox final : public Courier {
   // A turn begins: messages to ranks without a session may open some again, beyond which they are refused as busy.
   void begin_turn() { may_open_ = kOpenedPerTurn; }
 
-  // Of the collective that runs: `tag` marks its messages. `keeps_rails`: they leave by the NIC of their lane, or the next one that is
-  // alive; else by whichever will be done first.
+  // A collective begins, whose messages are marked with `tag`. `keeps_rails`: they leave by the NIC of their lane, or
+  // the next one that is alive; else by whichever will be done first.
   void begin(std::uint64_t tag, bool keeps_rails) { tag_ = tag, keeps_rails_ = keeps_rails; }
   Status send(std::uint32_t to, std::uint32_t channel, std::optional<NicId> nic, MemoryRef memory,
               std::uint64_t token) override;
@@ -76,13 +78,13 @@ class Mailbox final : public Courier {
   void notify(std::uint32_t to, ByteView bytes);
   void notify_all(ByteView bytes);
 
-  // None: not one of ours.
+  // What the completion is about; none where it is not of this communicator.
   std::optional<Done> sort(ProcessId peer, const Completion& completion);
   // The letter that a kLetterIn completion is about; the next one is awaited.
   LetterIn take_letter(const Done& done);
 
-  // Of sessions with other servers that this communicator has used, as health sees them: what stays inside a server works whatever
-  // its NICs do.
+  // The paths of each session with another server that this communicator has used. Sessions inside a server are left
+  // out: they work whatever its NICs do.
   std::vector<std::vector<PathView>> paths() const;
   // Nothing of this communicator reads or writes memory afterwards.
   void abort();

@@ -117,7 +117,7 @@ void Operation::add_input_pass(std::byte* destination, Pass::Kind kind, std::uin
   input_ = destination;
 }
 
-// Some of the pass. False: there is none left.
+// Does some of the pass. False: there is none left.
 bool Operation::run_pass() {
   if (!pass_) return false;
   const std::uint64_t width = size_of(call_.type);

@@ -1,12 +1,13 @@
 #pragma once
-// One collective call of one rank, from the buffers the user gave to the result he asked for:
+// One collective call of one rank, from the buffers that the user gave to the result:
 //   kBefore  premulsum, and avg of floats: the input times a factor. AlltoAll in place: the input set aside.
 //   kRun     the schedule (executor/), or rounds on the board where all ranks share one (board_run.h)
 //   kAfter   avg of integers: the output divided
 //   kOver
 // With one rank, or nothing to do, kRun is a copy.
 //
-// Ownership  Courier, device, pool and cache are borrowed; the plan is shared. Threads: the communicator's.
+// Ownership  Courier, device, pool and cache are borrowed; the plan is shared.
+// Threads    The communicator's.
 
 #include <cstdint>
 #include <memory>
@@ -29,7 +30,8 @@ struct RankPlan {
   bool keeps_rails = false;       // lanes stay on theirs, even where another NIC would be done first
 };
 
-// Executions that are over, for the next equal call: making one costs as much as all the rest of a small collective.
+// Keeps executions that are over for the next equal call: making one costs as much as all the rest of a small
+// collective.
 class ExecutionCache final {
  public:
   static constexpr std::size_t kKept = 4;

@@ -1,6 +1,6 @@
 #pragma once
-// The sends and receives of one submit(): all at once, whatever their order. Between two ranks the n-th send meets the n-th receive; to
-// itself a rank copies.
+// The sends and receives of one submit(): all at once, whatever their order. Between two ranks the n-th send meets the
+// n-th receive; to itself a rank copies.
 //
 // Ownership  Borrows mailbox, device and user memory until over(). Threads: the communicator's.
 

@@ -21,7 +21,8 @@ struct Sysctl {
   const char* path;
   const char* value;
 };
-// Without the first three a NIC would answer for the others of its server, and packets of one rail would come in by another.
+// Without the first three a NIC would answer for the others of its server, and packets of one rail would come in by
+// another.
 constexpr Sysctl kServerSettings[] = {
     {"/proc/sys/net/ipv4/conf/all/arp_ignore", "1"},
     {"/proc/sys/net/ipv4/conf/all/arp_announce", "2"},
@@ -106,8 +107,8 @@ Status connect(const Cable& cable, LabPlace& server, LabPlace& switch_place) {
   return server.netlink.set_source_route(cable.nic, cable.address, *cable.table);
 }
 
-// Removes its interfaces by name, so that they are gone when this returns: the kernel takes its time with those of a namespace that
-// merely ends.
+// Removes its interfaces by name, so that they are gone when this returns: the kernel takes its time with those of a
+// namespace that merely ends.
 Status empty_out(const Fd& name_space, const std::string& name) {
   Status first = end_processes(name_space);
   auto netlink = Netlink::open(name_space, name);

@@ -1,7 +1,7 @@
 #pragma once
-// The cluster that a plan describes, in the kernel.
+// Makes the cluster that a plan describes in the kernel, looks at it, changes it and removes it. Needs root.
 //
-// Threads  One; it visits namespaces and comes back. Needs root.
+// Threads  One: it visits namespaces and comes back.
 // Failure  One sentence. What build() had made by then stays: tear_down() removes whatever is there of the plan.
 
 #include <cstdint>
@@ -22,8 +22,8 @@ Status check_free(const LabPlan& plan);
 
 Status build(const LabPlan& plan);
 
-// Kills what runs inside, removes all interfaces and the namespaces; goes on after an error and returns the first. Touches only
-// namespaces with the plan's names.
+// Kills what runs inside, removes all interfaces and the namespaces; goes on after an error and returns the first.
+// Touches only namespaces with the plan's names.
 Status tear_down(const LabPlan& plan);
 
 struct NicReport {

@@ -1,5 +1,6 @@
 #pragma once
-// What faults make of NICs as time goes by. Values only; whoever has the clock and the cluster calls step() and does what it says.
+// Says what state faults put NICs into as time goes by. It has neither clock nor cluster: whoever has them calls step()
+// and does what it says.
 //
 //   waiting ── at= ──▶ biting ── for= ──▶ over          flap: bites and lets go, `period` each, from at= to for=
 //
@@ -41,7 +42,8 @@ class FaultClock final {
 
   // What has changed up to `elapsed`, which never goes back; one entry per fault that bites or lets go, in their order.
   std::vector<NicChange> step(Duration elapsed);
-  // How far the ranks have come by `elapsed`: what waited for that begins now. Share in millionths of the operation's bytes.
+  // The ranks have come so far by `elapsed`; faults that waited for it begin now. The share is in millionths of the
+  // operation's bytes.
   void on_reached(std::uint64_t operation, std::uint32_t share_ppm, Duration elapsed);
   bool waits_for_ranks() const;  // some fault does
   // When to call step() again; Duration::max() when nothing will ever change by time alone.

@@ -162,8 +162,8 @@ std::vector<Cable> cables(const LabPlan& plan, std::uint64_t server) {
 }
 
 Shape shape_of(std::uint64_t rate_bytes_s) {
-  // A millisecond at once, as the timers of the kernel may be late; 20 ms in the queue, as switches have. A bucket that takes over
-  // two minutes to fill can not be said in 32 bits.
+  // A millisecond at once, as the timers of the kernel may be late; 20 ms in the queue, as switches have. A bucket that
+  // takes over two minutes to fill can not be said in 32 bits.
   const std::uint64_t burst = std::min(std::max(kBurstMin, rate_bytes_s / 1000), rate_bytes_s * 60);
   const std::uint64_t limit = burst + std::max(kLimitMin, rate_bytes_s / 50);
   return {.rate_bytes_s = rate_bytes_s, .burst_bytes = burst, .limit_bytes = limit};

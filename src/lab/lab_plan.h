@@ -4,10 +4,11 @@
 //   server s          namespace r2ccl-NAME-s<s>     eth<k>   10.(10+k).0.(1+s)/16   NIC k
 //                                                   mgmt0    10.250.0.(1+s)/16      not shaped; no fault touches it
 //                     with IPv6 instead: eth<k> fd00:0:0:<10+k>::<1+s>/64, fe80::<10+k>:<1+s>; mgmt0 as network 250
-//   the switch        namespace r2ccl-NAME-switch   s<s>p<k> the other end of NIC k of server s, in the bridge of its rail
+//   the switch        namespace r2ccl-NAME-switch   s<s>p<k> the other end of NIC k of server s, in its rail's bridge
 //                                                   s<s>m    the other end of mgmt0, in the bridge mgmt
 //
-// The bridge of rail k is rail<k>: isolated rails. In a routed fabric it is `spine` for all rails, and every NIC reaches every NIC.
+// The bridge of rail k is rail<k>: isolated rails. In a routed fabric it is `spine` for all rails, and every NIC
+// reaches every NIC.
 
 #include <cstdint>
 #include <optional>
@@ -38,9 +39,8 @@ struct LabPlan {
   bool ipv6 = false;  // in place of IPv4
   friend bool operator==(const LabPlan&, const LabPlan&) = default;
 
-  NicId management() const {
-    return {static_cast<std::uint8_t>(nics)};
-  }  // as a NIC that faults name, behind the others
+  // The management NIC as faults name it: its number follows those of the others.
+  NicId management() const { return {static_cast<std::uint8_t>(nics)}; }
 };
 
 // kMisuse with one sentence when a lab can not be so. A name has letters, digits, '-' and '_'.

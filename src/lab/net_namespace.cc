@@ -62,7 +62,8 @@ Status show_hosts(const std::string& text) {
   char path[] = "/tmp/r2ccl-hosts-XXXXXX";
   const Fd file(::mkostemp(path, O_CLOEXEC));
   if (!file) return broken("can not make the file", path);
-  // Whoever comes from inside a lab has such a file over it already; its name is gone, and nothing can be put over that.
+  // A process that was started inside a lab has such a file over /etc/hosts already. That file has no name any more,
+  // and nothing can be mounted over such a file.
   constexpr const char* kHosts = "/etc/hosts";
   const auto cover = [&] { return ::mount(path, kHosts, "none", MS_BIND, nullptr) == 0; };
   Status shown;

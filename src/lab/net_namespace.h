@@ -1,7 +1,7 @@
 #pragma once
 // Network namespaces that files beneath /run/netns keep, so that `ip netns` sees them too.
 //
-// Threads  Namespaces belong to threads: the caller's process has one thread. Everything needs root.
+// Threads  The caller's process must have one thread only, because a namespace belongs to a thread. Needs root.
 
 #include <functional>
 #include <string>
@@ -19,9 +19,9 @@ bool namespace_exists(const std::string& name);
 // Refuses a name that is taken.
 Status make_namespace(const std::string& name);
 Result<Fd> open_namespace(const std::string& name);
-// False: some other file, which a maker that died early has left.
+// False: it is some other file, left by a process that died while it made a namespace.
 bool is_namespace(const Fd& file);
-// One that is not there is fine. What still holds it (processes, open files) keeps what is in it.
+// Removes the name; one that is not there is fine. The namespace itself lives on while processes or open files hold it.
 Status remove_namespace(const std::string& name);
 
 // Runs the body inside and comes back.

@@ -62,7 +62,7 @@ Addr to_nl(const Address& address, int prefix) {
   return out;
 }
 
-// What all addresses of a lab begin with.
+// The network that contains all addresses of a lab.
 Address lab_network(const Address& address) {
   Address out = address.is_v4() ? Address::v4(address.ip[12], 0, 0, 0) : Address{};
   if (!address.is_v4()) out.ip[0] = address.ip[0];

@@ -47,7 +47,8 @@ class Netlink final {
   Status add_address(const std::string& name, const Address& address);
   // Replaces what was there.
   Status set_shape(const std::string& name, const Shape& shape);
-  // What is sent from `address` to any address of the lab leaves by `name`. A NIC that was down has lost the route: add it again.
+  // What is sent from `address` to any address of the lab leaves by `name`. A NIC that was down has lost the route: add
+  // it again.
   Status add_source_rule(const Address& address, std::uint64_t table);
   Status set_source_route(const std::string& name, const Address& address, std::uint64_t table);
 

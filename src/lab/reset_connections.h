@@ -1,5 +1,5 @@
 #pragma once
-// The TCP connections of a namespace, ended from outside as a network that sends resets would.
+// Ends TCP connections of a namespace from outside, as a network that sends resets would.
 
 #include <cstddef>
 #include <string>

@@ -1,6 +1,7 @@
 #pragma once
-// Which labs there are: one file each under /run/r2ccl-lab, named like the lab. Whoever builds, runs or removes a lab holds the
-// lock of its file; the kernel lets go of it when that process, and those it forked, have ended, however they ended.
+// Which labs there are: one file each under /run/r2ccl-lab, named like the lab. Whoever builds, runs or removes a lab
+// holds the lock of its file; the kernel lets go of it when that process, and those it forked, have ended, however they
+// ended.
 
 #include <optional>
 #include <string>

@@ -24,7 +24,8 @@ Result<Plan> several_gpus(const Request& request, const Cluster& cluster, const 
   return hierarchical(request, cluster, tuning, plan_balance);
 }
 
-// What auto never considers are the papers' own, for comparison: they do not win. Trees beat stars only where rails are isolated.
+// What auto never considers are the papers' own, for comparison: they do not win. Trees beat stars only where rails are
+// isolated.
 constexpr auto kAlgorithms = std::to_array<Algorithm>({
     {"direct", "two hops, all at once", Collective::kAllReduce, Automatic::kYes, plan_direct},
     {"recursive_doubling", "log2 p exchanges of everything", Collective::kAllReduce, Automatic::kYes,
@@ -100,7 +101,8 @@ Result<Plan> plan(std::string_view algorithm, const Request& request, const Clus
   }
   if (cluster.ranks() == 1) return plan_single(request, cluster);
   if (request.bytes == 0) {
-    // Without traffic no link would look needed, and servers that can not reach each other would get a plan: as for one byte.
+    // Without traffic no link would look needed, and servers that can not reach each other would get a plan. So plan as
+    // for one byte.
     Request one_byte = request;
     one_byte.bytes = 1;
     return plan(algorithm, one_byte, cluster, tuning);

@@ -1,23 +1,25 @@
-// What must cross ports, and so how long it takes at least. "Volume" counts bytes received (or sent) at a port. In-network reduction
-// and multicast do not exist; the sum of two elements is as long as one, and nothing else compresses data.
+// What must cross ports, and so how long it takes at least. "Volume" counts bytes received (or sent) at a port.
+// In-network reduction and multicast do not exist; the sum of two elements is as long as one, and nothing else
+// compresses data.
 //
-// all_reduce   Per element: until some rank holds the sum, every other one has sent at least once (p - 1 sends); after that, every
-//              other one still receives (p - 1 receptions). So 2 (p - 1) n bytes pass between ranks, and by the same count over
-//              servers 2 (q - 1) n pass between servers; each server also sends n and receives n. PairNetwork: max(n / B_min,
-//              2 (q - 1) n / sum B). Ports: every transfer enters a server by NIC or a GPU by fabric, so 2 (p - 1) n <= T (sum B + p I).
-// all_gather   Server i receives the q - 1 other servers' blocks: (q - 1) / q n / B_i (sending its own n / q is less; the sum over
-//              servers, (q - 1) n / sum B, is never more than the slowest server's term). Ports: its g GPUs receive (p - 1) / p n
-//              each, by NIC or fabric: g (p - 1) / p n <= T (B_i + g I).
+// all_reduce   Per element: until some rank holds the sum, every other one has sent at least once (p - 1 sends); after
+//              that, every other one still receives (p - 1 receptions). So 2 (p - 1) n bytes pass between ranks, and by
+//              the same count over servers 2 (q - 1) n pass between servers; each server also sends n and receives n.
+//              Network: max(n / B_min, 2 (q - 1) n / sum B). Ports: every transfer enters a server by NIC or a GPU
+//              by fabric, so 2 (p - 1) n <= T (sum B + p I).
+// all_gather   Server i receives the q - 1 other servers' blocks: (q - 1) / q n / B_i (sending its own n / q is less;
+//              the sum over servers, (q - 1) n / sum B, is never more than the slowest server's term). Ports: its g
+//              GPUs receive (p - 1) / p n each, by NIC or fabric: g (p - 1) / p n <= T (B_i + g I).
 // reduce_scatter  The same in reversed time: what was received is sent.
-// broadcast    Each server but the root's receives n and the root's sends n: n / B_min. (The sum (q - 1) n <= T sum B is weaker: sum B
-//              >= q B_min.) Ports: g n <= T (B_i + g I), and any GPU but the
+// broadcast    Each server but the root's receives n and the root's sends n: n / B_min. (The sum (q - 1) n <= T sum B
+//              is weaker: sum B >= q B_min.) Ports: g n <= T (B_i + g I), and any GPU but the
 //              root receives n <= T (B_i + I), also on the root's server.
 // reduce       The same in reversed time.
 // gather       The root's server r receives (q - 1) / q n, every other one sends n / q. Ports: the root itself receives
 //              (p - 1) / p n <= T (B_r + I).
 // scatter      The same in reversed time.
-// all_to_all   Every rank has a block of n / p for every rank: server i sends and receives g (q - 1) / q n. Ports: its GPUs
-//              receive g (p - 1) / p n <= T (B_i + g I).
+// all_to_all   Every rank has a block of n / p for every rank: server i sends and receives g (q - 1) / q n. Ports: its
+//              GPUs receive g (p - 1) / p n <= T (B_i + g I).
 #include "planner/bounds.h"
 
 #include <vector>
@@ -100,7 +102,8 @@ double ports_of(Collective collective, const ClusterShape& s) {
   return slowest;
 }
 
-// GPUs whose own NIC works, on the server that has fewest; at least 1, for a server's GPUs may all be far from what is left.
+// GPUs whose own NIC works, on the server that has fewest; at least 1, for a server's GPUs may all be far from what is
+// left.
 double gpus_with_nic(const Cluster& cluster) {
   std::uint32_t fewest = cluster.gpus;
   for (std::uint32_t server = 0; server < cluster.servers; ++server) {
@@ -111,8 +114,8 @@ double gpus_with_nic(const Cluster& cluster) {
   return std::max(fewest, 1U);
 }
 
-// Fabric volume of one GPU when the NICs carry the least. A GPU without its own NIC hands what its NIC would have carried to the
-// others: for all_reduce its reduced shard of n / g, spread over the a GPUs that have one.
+// Fabric volume of one GPU when the NICs carry the least. A GPU without its own NIC hands what its NIC would have
+// carried to the others: for all_reduce its reduced shard of n / g, spread over the a GPUs that have one.
 double intra_volume(Collective collective, const ClusterShape& s, double a) {
   switch (collective) {
     case Collective::kAllReduce:

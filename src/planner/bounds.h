@@ -1,6 +1,7 @@
 #pragma once
-// Lower bounds and reference times, without latency. Pure and exact up to the rounding of doubles; templates on the number type so
-// that tests use rationals.
+// What no schedule can beat on a cluster, and the times of healthy rings to compare with, all without latency. The
+// functions are pure, and exact up to the rounding of doubles. Some are templates on the number type, so that tests
+// can use rationals.
 
 #include <algorithm>
 #include <cstdint>
@@ -27,8 +28,8 @@ Number allreduce_bound(std::span<const Number> bandwidth) {
   return one < all ? all : one;
 }
 
-// The bound of the OptCC paper for unit data and unit bandwidth, one member slowed by l >= 1, where a NIC serves one peer at a time:
-// max(2 l (p - 1) / (l (p - 2) + 2), l).
+// The bound of the OptCC paper for unit data and unit bandwidth, one member slowed by l >= 1, where a NIC serves one
+// peer at a time: max(2 l (p - 1) / (l (p - 2) + 2), l).
 template <class Number>
 Number one_port_bound(int members, Number l) {
   if (members < 2) return Number(0);
@@ -42,22 +43,23 @@ Number ring_time(int members) {
   return Number(2 * (members - 1)) / Number(members);
 }
 
-// n bytes are the whole vector of Request::bytes (p blocks of n / p for the block collectives), p = q g ranks, B_i what the NICs of
-// server i move together in each direction, I what a GPU's fabric port moves, B and I healthy where no server is named.
+// In the proofs (bounds.cc) n is Request::bytes, the whole vector; a block collective has p blocks of n / p. There are
+// p = q g ranks on q servers. B_i is what the NICs of server i move together in each direction, I what a GPU's fabric
+// port moves; B is a healthy server's.
 struct Bounds {
   double bound_s = 0;    // what no schedule can beat on this cluster: max(network_s, ports_s)
   double network_s = 0;  // T* of pooled NICs (for all_reduce), or the collective's own volume bound; 0 for one server
   double ports_s = 0;    // the same for NICs and fabric ports together; 0 with one GPU per server
-  // Fabric time of a schedule whose NICs carry the least they can; 0 with one GPU per server. Not a bound: a flat ring relieves the
-  // fabric a little at the NICs' cost.
+  // The fabric's time in a schedule whose NICs carry the least they can; 0 with one GPU per server. This is not a
+  // bound: a flat ring relieves the fabric a little at the NICs' cost.
   double intra_s = 0;
   double one_port_s = 0;      // all_reduce with one degraded server: the OptCC paper's; otherwise 0
   double healthy_ring_s = 0;  // the collective on the healthy cluster, hierarchical (one server: over its fabric)
   double healthy_flat_s = 0;  // … as a flat ring over all ranks; the same where a ring is not the way to do it
 };
-// On isolated rails an all_reduce over few servers (rails.h: kPackServers) is bounded by the linear program over NICs, solved to 0.1 %
-// from below; with more servers, and for other collectives, by the pooled bound, which is a lower bound there too.
-// `root` is the rank that gathers, scatters, broadcasts or reduces. The proofs stand in bounds.cc.
+// On isolated rails an all_reduce over few servers (rails.h: kPackServers) is bounded by the linear program over NICs,
+// solved to 0.1 % from below; with more servers, and for other collectives, by the pooled bound, which is a lower bound
+// there too. `root` is the rank that gathers, scatters, broadcasts or reduces. The proofs stand in bounds.cc.
 Bounds bounds_of(Collective collective, std::uint64_t bytes, const Cluster& cluster, std::uint32_t root = 0);
 
 }  // namespace r2ccl

@@ -21,8 +21,9 @@ std::uint32_t lost_of(const Cluster& cluster, std::uint32_t server) {
   return count;
 }
 
-// Of all GPUs' shards. Where NICs are lost at places i and j, shards i and j are smaller, so that a GPU without NIC is as busy as those
-// that carry its traffic: 1 + (g - 1) s_i = 1 + (g - 2) s + l s_i / (g - l), with l such GPUs on the server that has most.
+// Of all GPUs' shards. Where NICs are lost at places i and j, shards i and j are smaller, so that a GPU without NIC is
+// as busy as those that carry its traffic: 1 + (g - 1) s_i = 1 + (g - 2) s + l s_i / (g - l), with l such GPUs on the
+// server that has most.
 std::vector<double> shard_sizes(const Cluster& cluster) {
   const double g = cluster.gpus;
   std::vector<bool> hit(cluster.gpus, false);
@@ -36,7 +37,7 @@ std::vector<double> shard_sizes(const Cluster& cluster) {
   std::vector<double> equal(cluster.gpus, 1 / g);
   if (places == 0 || places == g) return equal;
   const double smaller = (g - 2) / (g - places) / (g - 1 - most / (g - most) + (g - 2) * places / (g - places));
-  // Two GPUs, or so many lost that those that carry their traffic are the busier ones.
+  // With two GPUs, or so many lost NICs that the GPUs that carry their traffic are the busier ones, sizes are equal.
   if (!(smaller > 0 && smaller < 1 / g)) return equal;
   const double rest = (1 - places * smaller) / (g - places);
   std::vector<double> size;
@@ -73,7 +74,7 @@ std::vector<double> shard_owners(const Cluster& cluster, const std::vector<doubl
     for (std::uint32_t gpu = 0; gpu < g; ++gpu)
       owned[gpu * q + server] = lost(cluster, server, gpu) && !must_own ? 0 : size[gpu] * rho[server];
   }
-  // Rows and columns in turn; a fixed number of times, so that all ranks have the same.
+  // Scales rows and columns in turn, a fixed number of times, so that all ranks get the same.
   for (int turn = 0; turn < kTurns; ++turn) {
     for (std::uint32_t gpu = 0; gpu < g; ++gpu) scale(owned.data() + gpu * q, q, 1, size[gpu]);
     for (std::uint32_t server = 0; server < q; ++server) scale(owned.data() + server, g, q, rho[server]);

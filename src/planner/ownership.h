@@ -1,6 +1,8 @@
 #pragma once
-// How much of the data each server owns (adds up and gives back) so that an all_reduce reaches T* on pooled NICs: weighted stars.
-// A server that owns share rho_i moves (1 - rho_i) + rho_i (q - 1) of the data each way, which is at most B_i T*.
+// How much of the data each server owns in an all_reduce of two hops. The owner of a share is sent it by all others,
+// adds it up and sends the sum back, so a server that owns rho_i moves (1 - rho_i) + rho_i (q - 1) of the data each
+// way. Shares are chosen so that this is at most B_i T* for every server: then the whole takes T*, the bound for pooled
+// NICs.
 
 #include <span>
 #include <vector>
@@ -14,13 +16,13 @@ struct Ownership {
   double kappa = 0;
 };
 
-// Bandwidths are positive. One server owns all, two own half each. Only additions, products and quotients in a fixed order: the
-// same bits on every rank.
+// Bandwidths are positive. One server owns all, two own half each. Every rank gets the same bits, because only
+// additions, products and quotients are used, in a fixed order.
 Ownership ownership(std::span<const double> bandwidth);
 
-// The shares alone, for a given time `bound` per unit of data: server i takes min(c, max(0, B_i bound - 1)) / (q - 2), with the c
-// that makes the sum 1. A bandwidth of 0 keeps a server from owning anything (q >= 3). Where the servers can not carry all within
-// `bound`, their spare bandwidth is scaled to sum 1.
+// The shares alone, for a given time `bound` per unit of data: server i takes min(c, max(0, B_i bound - 1)) / (q - 2),
+// with the c that makes the sum 1. A bandwidth of 0 keeps a server from owning anything (q >= 3). Where the servers can
+// not carry all within `bound`, their spare bandwidth is scaled to sum 1.
 std::vector<double> owned_shares(std::span<const double> bandwidth, double bound);
 
 }  // namespace r2ccl

@@ -1,10 +1,11 @@
-// pack_trees(): the linear program "pack spanning trees, every NIC has a capacity" by column generation. The dual prices of the NICs
-// say which tree is cheapest; it enters the basis of a small simplex, until no tree is cheaper than what it brings. Undirected trees
-// suffice: reducing up and broadcasting down the same tree loads both directions of a NIC with its number of tree edges.
+// pack_trees(): the linear program "pack spanning trees, every NIC has a capacity" by column generation. The dual
+// prices of the NICs say which tree is cheapest; it enters the basis of a small simplex, until no tree is cheaper than
+// what it brings. Undirected trees suffice: reducing up and broadcasting down the same tree loads both directions of a
+// NIC with its number of tree edges.
 //
-// Rows are NICs (at most 16 x 8 or so), and a tree is priced in O(q^2 m), so this takes milliseconds, which communicators leave to a
-// thread that has the time (comm/plan_source.h). The cheapest spanning tree under any prices also proves a bound on all packings, which
-// tells when to stop.
+// Rows are NICs (at most 16 x 8 or so), and a tree is priced in O(q^2 m), so this takes milliseconds, which
+// communicators leave to a thread that has the time (comm/agreement/plan_source.h). The cheapest spanning tree under
+// any prices also proves a bound on all packings, which tells when to stop.
 #include "planner/pack.h"
 
 #include <fmt/format.h>
@@ -84,8 +85,9 @@ PackedTree cheapest_star(const Edges& edges) {
   return best;
 }
 
-// A star whose leaves are hung under other leaves where they must, because no rail joins them to the root, or where that is cheaper,
-// largest saving first. Not always the cheapest tree of depth 2 (that is hard), but one that is never dearer than the star.
+// A star whose leaves are hung under other leaves where they must, because no rail joins them to the root, or where
+// that is cheaper, largest saving first. Not always the cheapest tree of depth 2 (that is hard), but one that is never
+// dearer than the star.
 std::vector<std::uint32_t> hang_lower(const Edges& edges, std::uint32_t root) {
   const std::uint32_t q = edges.servers();
   std::vector<std::uint32_t> parent(q, root);
@@ -184,7 +186,8 @@ PackedTree cheapest_tree(const Edges& edges) {
   return edges.tree(root, std::move(parent));
 }
 
-// Primal simplex for: maximise the sum of tree weights, every NIC's load at most its rate. Keeps the inverse of the basis.
+// Primal simplex for: maximise the sum of tree weights, every NIC's load at most its rate. Keeps the inverse of the
+// basis.
 class Packer {
  public:
   Packer(const Cluster& cluster, const std::vector<double>& capacity)
@@ -233,8 +236,9 @@ class Packer {
   }
 
  private:
-  // Of the trees that are cheap under `nic_price`, the lowest kind that is worth its present price; also learns from the bound that
-  // these prices prove: no packing weighs more than the worth of all NICs over the price of the cheapest tree.
+  // Of the trees that are cheap under `nic_price`, the lowest kind that is worth its present price; also learns from
+  // the bound that these prices prove: no packing weighs more than the worth of all NICs over the price of the cheapest
+  // tree.
   std::optional<PackedTree> worthwhile(const std::vector<double>& nic_price) {
     const Edges edges(cluster_, nic_price);
     PackedTree any = cheapest_tree(edges);
@@ -275,8 +279,8 @@ class Packer {
     }
     return column;
   }
-  // Brings in a tree, or a slack. `column` is in terms of the basis. False where no NIC limits it, which only rounding can cause:
-  // what is packed stays as it is.
+  // Brings in a tree, or a slack. `column` is in terms of the basis. False where no NIC limits it, which only rounding
+  // can cause: what is packed stays as it is.
   bool pivot(const std::vector<double>& column, std::optional<PackedTree> entering);
 
   const Cluster& cluster_;

@@ -6,8 +6,8 @@
 namespace r2ccl {
 namespace {
 
-// So many segments always; up to the second limit where an exchange may be long; up to the last where each NIC handles few messages for
-// one, and large ones.
+// So many segments always; up to the second limit where an exchange may be long; up to the last where each NIC handles
+// few messages for one, and large ones.
 constexpr std::uint32_t kUsualSegments = 64;
 constexpr std::uint32_t kLongSegments = 96;
 constexpr std::uint32_t kMostSegments = 256;

@@ -1,5 +1,6 @@
 #pragma once
-// How finely a two-hop exchange is cut, by the cost model: more segments overlap the two halves better and cost more messages.
+// How finely a two-hop exchange is cut. More segments overlap its two halves better but cost more messages; the cost
+// model finds the number that takes least.
 
 #include <bit>
 #include <cstdint>
@@ -15,27 +16,32 @@ struct Pipeline {
   double predicted_s = 0;
 };
 
-// What the exchange would need if it were perfectly overlapped, and what a round costs besides.
+// An exchange as the cost model sees it: the time it would take if its halves overlapped perfectly, and what a round
+// (one segment) costs besides.
 struct Exchange {
   double ideal_s = 0;    // bytes over rates on the busiest port
   double kappa = 0;      // share of a round that the first and last segment add (ownership.h)
   double fill_s = 0;     // time of other stages that one segment must pass before and after, for the whole data
-  double messages = 0;   // that the busiest NIC handles for one segment
+  double messages = 0;   // how many the busiest NIC handles for one segment
   double latency_s = 0;  // of the hops of one segment
   std::uint64_t message_bytes = 0;  // the typical message without segments
-  // The halves stand further apart than a latency by this, for stages between them; and so many rounds at least.
+  // Stages that lie between the two halves take so long; the halves stand further apart by it.
   double turn_s = 0;
-  std::uint32_t least_lag = 2;
-  bool may_be_long = false;  // up to 96 segments are worth their messages where 64 cost more than 3 %
+  std::uint32_t least_lag = 2;  // rounds between the halves, whatever the times are
+  bool may_be_long = false;     // up to 96 segments are worth their messages where 64 cost more than 3 %
 };
 
-// The numbers of segments to try where a pipeline is to be as long as it can: 1, 2, 4, 8, 16, from there eight to the next power of two.
+// The numbers of segments to try where a pipeline is to be as long as it can: 1, 2, 4, 8, 16, from there eight to the
+// next power of two.
 inline std::uint32_t more_segments(std::uint32_t segments) {
   return segments < 16 ? 2 * segments : segments + std::bit_floor(segments) / 8;
 }
 
-// Cheapest of K = 1, 2, 4 … 64, with few servers … 256, where it may be long also 72 … 96, with messages not below the cluster's
-// smallest; or what is asked for: `segments` as they are, `exchange_segments` or 2, 4, 8 times as many, with messages not below half of it.
+// The cheapest number of segments, K:
+//   nothing asked for        of 1, 2, 4 … 64; up to 256 where NICs handle few messages for a segment and these are
+//                            large; also 72 … 96 where it may be long. Messages are not below the cluster's smallest
+//   tuning.segments          that number
+//   .exchange_segments       that number, or 2, 4, 8 times as many with messages not below half of the smallest
 Pipeline choose_pipeline(const Exchange& exchange, const Cluster& cluster, const Tuning& tuning);
 
 }  // namespace r2ccl

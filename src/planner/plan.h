@@ -1,6 +1,6 @@
 #pragma once
-// Plans: a pure function of (request, cluster) gives a schedule. Same inputs, same bytes out, on any rank. One file per algorithm
-// in algorithm/, one row per algorithm in algorithms.cc.
+// Plans: a pure function of (request, cluster) gives a schedule. Same inputs, same bytes out, on any rank. One file per
+// algorithm in algorithm/, one row per algorithm in algorithms.cc.
 
 #include <cstdint>
 #include <functional>
@@ -17,8 +17,8 @@ namespace r2ccl {
 
 struct Request {
   Collective collective = Collective::kAllReduce;
-  // Of the whole vector (schedule/layout.h): what nccl-tests calls size. For all_gather, reduce_scatter, gather, scatter and
-  // all_to_all that is ranks x block.
+  // Of the whole vector (schedule/layout.h): what nccl-tests calls size. For all_gather, reduce_scatter, gather,
+  // scatter and all_to_all that is ranks x block.
   std::uint64_t bytes = 0;
   std::uint32_t root = 0;
 };
@@ -26,11 +26,12 @@ struct Request {
 // What an algorithm chooses by itself unless told.
 struct Tuning {
   std::optional<std::uint32_t> segments = {};  // K
-  // Of two-hop exchanges in its place: their first and last segments overlap with nothing, so they gain by more. So many at least, and
-  // more where servers are so unequal that the cost model says it pays.
+  // Used in place of `segments` by two-hop exchanges. Their first and last segments overlap with nothing, so they gain
+  // by more segments than rings do. They take at least this number, and more where servers are so unequal that the
+  // cost model says it pays (pipeline.h).
   std::optional<std::uint32_t> exchange_segments = {};
-  // R²CCL-AllReduce: the share Y of the data that bypasses the main ring is the lost fraction X, or the minimiser Y*; the stage
-  // that merges it is one pass (0) or a reduce and a broadcast pipelined in so many chunks.
+  // R²CCL-AllReduce: the share Y of the data that bypasses the main ring is the lost fraction X, or the minimiser Y*;
+  // the stage that merges it is one pass (0) or a reduce and a broadcast pipelined in so many chunks.
   enum class Tail : std::uint8_t { kLostFraction, kOptimal };
   Tail r2_tail = Tail::kOptimal;
   std::uint32_t r2_chunks = 0;
@@ -46,11 +47,11 @@ struct Plan {
   Schedule schedule() const;  // all ranks
 };
 
-// kMisuse with one sentence where the algorithm does not apply ("weighted_ring needs exactly one degraded server; 3 are").
-// The cluster was validated.
+// kMisuse with one sentence where the algorithm does not apply ("weighted_ring needs exactly one degraded server; 3
+// are"). The cluster was validated.
 using PlanFunction = Result<Plan> (*)(const Request&, const Cluster&, const Tuning&);
 
-// Where auto considers an algorithm.
+// Where auto considers an algorithm: nowhere, everywhere, or on isolated rails only.
 enum class Automatic : std::uint8_t { kNo, kYes, kOnRails };
 
 struct Algorithm {

@@ -1,5 +1,5 @@
-// Planned schedules move real elements: right for every count, in both placements, in random orders. A plan is made for some size and
-// must serve any other.
+// Planned schedules move real elements: right for every count, in both placements, in random orders. A plan is made for
+// some size and must serve any other.
 
 #include <gtest/gtest.h>
 

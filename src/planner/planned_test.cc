@@ -1,5 +1,5 @@
-// Every plan is proven: on random damaged clusters each algorithm either refuses with a sentence or gives a schedule that the checker
-// accepts. What is refused at the door says why.
+// Every plan is proven: on random damaged clusters each algorithm either refuses with a sentence or gives a schedule
+// that the checker accepts. What is refused at the door says why.
 
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>

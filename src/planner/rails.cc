@@ -58,8 +58,8 @@ std::vector<double> occupancy_of(const Cluster& cluster, const PairTraffic& traf
   return load;
 }
 
-// Hands a pair's missing units to the rails with most room. `load` is load / rate of NICs so far and includes all parts that are
-// already rounded down; at most one unit to a rail, and none to a rail whose part was exact.
+// Hands a pair's missing units to the rails with most room. `load` is load / rate of NICs so far and includes all parts
+// that are already rounded down; at most one unit to a rail, and none to a rail whose part was exact.
 void hand_out(const Cluster& cluster, std::uint32_t u, std::uint32_t v, double unit, std::uint32_t missing,
               std::vector<bool>& inexact, std::vector<double>& load, std::uint16_t* share) {
   const std::uint32_t m = cluster.nics;
@@ -83,8 +83,8 @@ void hand_out(const Cluster& cluster, std::uint32_t u, std::uint32_t v, double u
   }
 }
 
-// Who may own data and how much time that takes at least: a server that shares no rail with some other one can not be the centre
-// of a star, so it owns nothing.
+// Who may own data and how much time that takes at least: a server that shares no rail with some other one can not be
+// the centre of a star, so it owns nothing.
 struct RailOwners {
   std::vector<double> bandwidth;  // 0: may own nothing
   double time = 0;                // for unit data, on pooled NICs

@@ -1,12 +1,15 @@
 #pragma once
-// Plans for isolated rails (NIC k reaches only NICs k). Both give who owns what and how each pair of servers divides its traffic over
-// the rails; `load` is the time for unit data that NICs need with the shares as rounded, without latency.
+// Plans for isolated rails, where NIC k reaches only NICs k, so what two servers can exchange depends on which NICs
+// both still have. There are two planners. Both say who owns what and how each pair of servers divides its traffic over
+// the rails; `load` is the time that NICs need for unit data with the shares as rounded, without latency.
 //
-//   fit_rails   stars with fitted rail shares, any number of servers. Meets the pooled T* closely from q = 12 or so on; with few
-//               servers and heavy damage it may be far from the optimum.
-//   pack_trees  packs trees of depth <= 2 (deeper only where no such tree exists) under NIC prices, q <= kPackServers. Within 1.5 %
-//               of the exact optimum, also where a server must relay for others.
-// Pure; additions, products, quotients and square roots in a fixed order, so the same bits on every rank.
+//   fit_rails   stars with fitted rail shares, any number of servers. Meets the pooled T* closely from q = 12 or so on;
+//               with few servers and heavy damage it may be far from the optimum.
+//   pack_trees  packs trees of depth <= 2 (deeper only where no such tree exists) under NIC prices, q <= kPackServers.
+//               Within 1.5 % of the exact optimum, also where a server must relay for others.
+//
+// Both are pure, and use only additions, products, quotients and square roots in a fixed order, so every rank gets the
+// same bits.
 
 #include <cstdint>
 #include <vector>

@@ -31,7 +31,8 @@ class Dice {
   std::mt19937_64 engine_;
 };
 
-// So many hits on random NICs: `lost` of four hits take the NIC away (unless it is the last), the others slow it to 10..90 %.
+// So many hits on random NICs: `lost` of four hits take the NIC away (unless it is the last), the others slow it to
+// 10..90 %.
 Cluster damaged(Dice& dice, std::uint32_t q, std::uint32_t m, std::uint32_t hits, std::uint32_t lost) {
   Cluster cluster = Cluster::uniform(q, 1, m, 1.0);
   cluster.fabric = Fabric::kRails;

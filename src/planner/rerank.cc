@@ -25,7 +25,8 @@ class RingNeighbours final {
   std::vector<char> may_;
 };
 
-// All paths from server 0 at once: which servers a path over a set can end at. 2^q * q bits; exact.
+// Finds a ring exactly, over all paths from server 0 at once: for every set of servers it keeps those at which a path
+// over the set can end, 2^q * q bits.
 std::optional<Order> exact_ring(const RingNeighbours& near) {
   const std::uint32_t q = near.servers();
   std::vector<std::uint32_t> ends(std::size_t{1} << q, 0);  // [set] = set of possible last servers
@@ -51,8 +52,8 @@ std::optional<Order> exact_ring(const RingNeighbours& near) {
   return order;
 }
 
-// Grows a path at its end; when the end has no new neighbour, turns a part of the path around to get another end, the one that was
-// an end least often. Bounded, so it may miss a ring in a sparse graph.
+// Grows a path at its end; when the end has no new neighbour, turns a part of the path around to get another end, the
+// one that was an end least often. Bounded, so it may miss a ring in a sparse graph.
 class PathSearch final {
  public:
   explicit PathSearch(const RingNeighbours& near)
@@ -83,7 +84,8 @@ class PathSearch final {
     for (std::uint32_t v = 0; v < near_.servers(); ++v) count += on_path_[v] == 0 && near_.may(server, v) ? 1 : 0;
     return count;
   }
-  // The new neighbour of `at` with the fewest choices of its own, or servers() if there is none; of all when `at` is servers().
+  // The new neighbour of `at` with the fewest choices of its own, or servers() if there is none; of all when `at` is
+  // servers().
   std::uint32_t hardest(std::uint32_t at) const {
     std::uint32_t best = near_.servers();
     std::uint32_t fewest = UINT32_MAX;

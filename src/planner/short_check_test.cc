@@ -1,5 +1,5 @@
-// The checker's short ways, on plans: ranks that are alike are checked by some of them, loops by fewer iterations. The verdict must
-// be that of the run of all.
+// The checker's short ways, on plans: ranks that are alike are checked by some of them, loops by fewer iterations.
+// The verdict must be that of the run of all.
 
 #include <gtest/gtest.h>
 

@@ -1,6 +1,6 @@
 #pragma once
-// What NCCL sees of the NICs: one device with the speed of all, or one per NIC. Either way every connection uses all NICs.
-// Pure but for read_interfaces(), which the caller has called.
+// What NCCL sees of the NICs: one device with the speed of all, or one per NIC. Either way every connection uses all
+// NICs. Pure: the caller hands in what it has read of the interfaces.
 
 #include <span>
 #include <string>

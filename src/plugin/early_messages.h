@@ -1,9 +1,9 @@
 #pragma once
-// Whole messages of one connection that came before their receives, in the order of each stream. NCCL's own thread takes them when it
-// asks for a receive, so nobody waits for the thread that reads from the network.
+// Whole messages of one connection that came before their receives, in the order of each stream. NCCL's own thread
+// takes them when it asks for a receive, so nobody waits for the thread that reads from the network.
 //
-// Order      Receives that were asked for and have not reached the session yet are on their way: they go first, so as long as there are
-//            any, NCCL's thread takes nothing itself.
+// Order      A receive that NCCL has asked for and that has not reached the session yet is on its way. Such receives
+//            come first in their streams, so as long as there are any, NCCL's thread takes nothing itself.
 // Threads    NCCL's thread: take_now(), send_on(). Whoever holds the engine: the rest.
 
 #include <atomic>
@@ -18,7 +18,8 @@ namespace r2ccl::plugin {
 
 class EarlyMessages final {
  public:
-  // The next message of the stream, for a receive that has room for so much; none: send it on.
+  // The next message of the stream, for a receive that has room for `room` bytes. Where there is none the caller hands
+  // the receive to the session and calls send_on().
   std::optional<EarlyMessage> take_now(StreamId stream, std::size_t room);
   void send_on() { on_their_way_.fetch_add(1, std::memory_order_relaxed); }
 

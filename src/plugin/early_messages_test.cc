@@ -27,7 +27,8 @@ TEST(EarlyMessages, GivesTheMessagesOfAStreamInOrder) {
   EXPECT_FALSE(shelf.take_now(kOne, 10));
 }
 
-// A receive was asked for when the shelf was empty. The message that came since is its, not that of the receive behind it.
+// A receive was asked for when the shelf was empty. The message that came since is its, not that of the receive behind
+// it.
 TEST(EarlyMessages, ReceivesOnTheirWayGoFirst) {
   EarlyMessages shelf;
   ASSERT_FALSE(shelf.take_now(kOne, 10));

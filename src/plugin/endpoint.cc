@@ -13,8 +13,8 @@ namespace {
 constexpr Duration kRefusedMax = 5s;                 // the root refuses us: given up
 constexpr std::uint32_t kReceiver = 0, kSender = 1;  // ranks at the rendezvous
 constexpr std::size_t kQueueReserve = 4096;
-// Messages up to this leave without credit, and credit for such a receive mostly never leaves: NCCL begins an operation on a connection
-// when the one before it is over, at both ends, and asking for each would cost a round trip.
+// Messages up to this leave without credit, and credit for such a receive mostly never leaves: NCCL begins an operation
+// on a connection when the one before it is over, at both ends, and asking for each would cost a round trip.
 constexpr std::size_t kEagerBytes = std::size_t{512} << 10;
 constexpr std::size_t kGrantBytes = std::size_t{8} << 20;   // from one process at most
 constexpr std::size_t kUsedBytes = std::size_t{512} << 10;  // copied by callers: the other end should know soon
@@ -106,11 +106,12 @@ void Endpoint::submit(NetRequest& request) {
     queued_ = true;
   }
   if (gone_) return;
-  // A send leaves at once. A receive is given to the session by whoever looks next, which is soon: nothing was asked for otherwise.
+  // A send leaves at once. A receive is given to the session by whoever looks next, which is soon: nothing was asked
+  // for otherwise.
   if (!sends || !process_->driver().post()) process_->driver().nudge();
 }
 
-// A receive of what is there already, by the caller itself.
+// The caller itself receives what is there already. False: something of it is not.
 bool Endpoint::serve(NetRequest& request) {
   NetComm& connection = *request.connection;
   if (request.count != 1) return false;
@@ -166,7 +167,8 @@ Turn Endpoint::step(Instant now) {
   return turn;
 }
 
-// The connection stands once a path does: what is sent at once leaves at once, and who leaves at once can say so.
+// The connection stands once a path does: then what is sent leaves at once, and an end that closes at once can still
+// say so.
 void Endpoint::meet(NetComm& connection, Turn& turn) {
   if (connection.session_ == nullptr && engine_->ready(connection.key_)) join(connection);
   if (connection.state() == NetComm::State::kFailed) return;
@@ -202,8 +204,8 @@ const ProcessInfo& Endpoint::peer_of(const NetComm& connection) const {
   return engine_->roster(connection.key_).at(connection.side_ == NetComm::Side::kSend ? kReceiver : kSender);
 }
 
-// Two processes need one control connection, however many connections they have. Both keep the one with the lowest key, as long as
-// they live, so they agree as soon as both know of the same ones.
+// Two processes need one control connection, however many connections they have. Both keep the one with the lowest key,
+// as long as they live, so they agree as soon as both know of the same ones.
 void Endpoint::keep_one_rendezvous(ProcessId peer, KeyId key) {
   const auto [kept, first] = rendezvous_.try_emplace(peer, key);
   if (first) return;
@@ -230,7 +232,7 @@ bool Endpoint::post_queued() {
   return backlog_.size() != before;
 }
 
-// False: later, when the other end has taken more of what was sent before.
+// False: it can not be posted yet, because the other end must first take more of what was sent before.
 bool Endpoint::post(const Asked& asked) {
   return asked.copy != nullptr ? post_copy(*asked.connection, *asked.copy) : post_request(*asked.request);
 }
@@ -267,7 +269,8 @@ bool Endpoint::post_request(NetRequest& request) {
   return true;
 }
 
-// What the session handed over since it was last asked comes first: with every receive it may hand over more.
+// The next message that came before its receive. The session may hand over more with every receive it is given, so what
+// it handed over since it was last asked comes first.
 std::optional<EarlyMessage> Endpoint::next_early(NetComm& connection, StreamId stream) {
   if (connection.session_ == nullptr) return std::nullopt;
   if (connection.session_->has_early()) {

@@ -1,11 +1,13 @@
 #pragma once
-// One direction of a process's traffic: an engine of its own for what it sends, another for what it receives. So ranks in one
-// process can talk to each other, and sending does not wait for receiving.
+// One direction of a process's traffic: an engine of its own for what it sends, another for what it receives. So ranks
+// in one process can talk to each other, and sending does not wait for receiving.
 //
-// Life       A connection is a rendezvous of two, hosted by the receiving end, then a group on the session of the two processes.
+// Life       A connection is a rendezvous of two, hosted by the receiving end, then a group on the session of the two
+//            processes.
 // Ownership  Owns its connections, also those that NCCL has closed and that still say goodbye.
-// Threads    Any; requests of one connection from one thread at a time. Requests are handed to whoever drives the engine through a
-//            queue, so that a caller never waits for data to move. Only what is there already is copied by the caller (connection.h).
+// Threads    Any; requests of one connection from one thread at a time. Requests are handed to whoever drives the
+//            engine through a queue, so that a caller never waits for data to move. Only what is there already is
+//            copied by the caller (net_comm.h).
 
 #include <atomic>
 #include <map>
@@ -26,8 +28,8 @@ class Endpoint final : private EngineTask {
  public:
   static Result<std::unique_ptr<Endpoint>> create(const Settings& settings, Log& log);
   ~Endpoint() override;  // says goodbye first
-  // Once: waits at most a second for receivers that have not closed, and Process::kFinishMax. The endpoint's thread ends. Calls that
-  // come all the same are harmless and without effect.
+  // Once: waits at most a second for receivers that have not closed, and Process::kFinishMax. The endpoint's thread
+  // ends. Calls that come all the same are harmless and without effect.
   void say_goodbye();
 
   struct Listening {
@@ -41,11 +43,11 @@ class Endpoint final : private EngineTask {
   void poll() {
     if (!gone_) process_->driver().poll();
   }
-  // Afterwards the connection is not used any more, and no memory of its requests is touched.
+  // The caller uses the connection no more. Afterwards no memory of its requests is touched.
   void close(NetComm& connection);
 
  private:
-  // What callers ask for: a request, or a copy of what one wanted to send.
+  // What callers have asked for and the engine has not seen yet: a request, or the copy of a message to send.
   struct Asked {
     NetComm* connection;
     NetRequest* request;

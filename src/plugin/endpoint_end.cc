@@ -65,7 +65,8 @@ void Endpoint::on_bye(NetComm& connection, const Completion& completion) {
   lose(connection, completion.status.error());
 }
 
-// This end is done. What is pending is given up; otherwise the other end is told, and waited for in the background.
+// This end is done. If something is pending, it is given up and the connection ends; otherwise the other end is told,
+// and waited for in the background.
 void Endpoint::say_bye(NetComm& connection) {
   if (!gone_) post_queued();
   connection.closed_ = true;
@@ -131,7 +132,7 @@ nccl::NetResult Endpoint::result_of(const NetComm& connection, const Error& erro
   return nccl::kInternalError;
 }
 
-// Nothing of it is read or written afterwards; it goes with the next sweep.
+// Ends the connection: none of its memory is read or written afterwards, and the next sweep destroys it.
 void Endpoint::end(NetComm& connection) {
   if (std::ranges::find(over_, &connection) != over_.end()) return;
   if (connection.session_ != nullptr) connection.session_->abort(GroupId{connection.key_.value});

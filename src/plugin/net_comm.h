@@ -1,19 +1,21 @@
 #pragma once
-// One connection as NCCL sees it: a sendComm or a recvComm, with its requests. Data of a tag is a stream of its own, so the n-th
-// receive of a tag takes the n-th send with it, whatever was grouped with what.
+// One connection as NCCL sees it: a sendComm or a recvComm, with its requests. Data of a tag is a stream of its own, so
+// the n-th receive of a tag takes the n-th send with it, whatever was grouped with what.
 //
 //   state     meaning                                                   next
 //   kMeeting  waits for the other end and for a path to it              kOpen; kFailed, if it is refused
-//   kOpen     carries data                                              kFailed: the other end is gone, or closed with work pending
+//   kOpen     carries data                                              kFailed: the other end is gone, or closed with
+//                                                                       work pending
 //   kFailed   every request ends with `failure`
 //
-// Sending    NCCL's own thread copies what is not too long, and for NCCL the send is over: the thread that writes to the network is free,
-//            and NCCL goes on to its next operation without waiting for a receipt.
-// Receiving  Messages that come before their receive wait on a shelf, and NCCL's own thread copies them when it asks: the thread that
-//            reads from the network is free for what comes next, and nobody waits for it.
-// Closing    Both ends say how much they did and wait for each other in the background, so that nothing that was sent is lost; a
-//            connection closed with requests pending ends at once, at both ends.
-// Threads    NCCL uses a connection from one thread at a time. What belongs to the engine is marked; the rest is atomic.
+// Sending    NCCL's own thread copies what is not too long, and for NCCL the send is over: the thread that writes to
+//            the network is free, and NCCL goes on to its next operation without waiting for a receipt.
+// Receiving  Messages that come before their receive are kept (early_messages.h), and NCCL's own thread copies them
+//            when it asks: the thread that reads from the network is free for what comes next, and nobody waits for it.
+// Closing    Both ends say how much they did and wait for each other in the background, so that nothing that was sent
+//            is lost; a connection closed with requests pending ends at once, at both ends.
+// Threads    NCCL uses a connection from one thread at a time. What belongs to the engine is marked; the rest is
+//            atomic.
 
 #include <array>
 #include <atomic>

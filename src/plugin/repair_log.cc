@@ -26,7 +26,7 @@ void RepairLog::on_event(const Event& event) {
       repaired_ = event.at;
       return;
     case EventKind::kPeerDown:
-      deaths_.clear();  // then it was no NIC; the connections say so
+      deaths_.clear();  // then it was not a NIC, and the connections say what it was
       return;
     default:
       return;

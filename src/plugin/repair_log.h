@@ -1,8 +1,8 @@
 #pragma once
-// One line per failure, for the log: which NICs, of which servers, why, how many bytes were sent again and how long that took. Paths
-// that die together share a line.
+// One line per failure, for the log: which NICs, of which servers, why, how many bytes were sent again and how long
+// that took. Paths that die together share a line.
 //
-// Threads    The engine's. Pure but for the log.
+// Threads    The engine's driver. It does nothing but write to the log.
 
 #include <functional>
 #include <string>

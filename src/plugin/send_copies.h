@@ -1,6 +1,6 @@
 #pragma once
-// Copies of what is sent on one connection, so that NCCL need not wait: made by NCCL's own thread, given back when the other end has
-// the message.
+// Copies of what is sent on one connection. NCCL's own thread makes them, so that the send is over for NCCL at once;
+// they are given back when the other end has the message.
 //
 // Bounds     kBytesMax and kCountMax under way; beyond that there is no copy, and NCCL waits.
 // Threads    Any.

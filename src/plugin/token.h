@@ -1,6 +1,10 @@
 #pragma once
-// What a session is asked to give back with a completion: the address of a request, and its part in the low bits; of a connection, and
-// which of its farewells; or of a copy of what is sent.
+// What a session is asked to give back with a completion, in 64 bits. It is an address, whose low bits are free because
+// of its alignment and say what it is of:
+//
+//   0 … 7             a NetRequest; the number is the part that is done
+//   kByeIn, kByeOut   a NetComm; one of its two farewells
+//   kCopy             a SendCopy
 
 #include <bit>
 #include <cstdint>

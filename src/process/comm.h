@@ -1,6 +1,6 @@
 #pragma once
-// One rank's end of a communicator, with blocking calls: what the NCCL API and the tools stand on. An interface, so that whoever stands
-// on it can be tested without a network; the one that runs collectives is RealComm.
+// One rank's end of a communicator, with blocking calls: what the NCCL API and the tools stand on. An interface, so
+// that whoever stands on it can be tested without a network; the one that runs collectives is RealComm.
 //
 // Threads    Any, at the same time. A caller that waits drives its endpoint itself (runtime/threads/driver.h).
 // Failure    Everything comes back as a Result with one sentence.
@@ -41,8 +41,8 @@ class Comm {
   virtual Error error() = 0;
   virtual Status wait_joined() = 0;  // at most kJoinMax
 
-  // Queues calls whose arguments were checked (validate(), call.h): nobody below looks at them again. The ticket is polled or waited
-  // for. All calls of one submit() are one group.
+  // Queues calls whose arguments were checked (validate(), call.h): nobody below looks at them again. The ticket is
+  // polled or waited for. All calls of one submit() are one group.
   virtual Result<TicketPtr> submit(std::vector<Call> calls) = 0;
   virtual bool done(const TicketPtr& ticket) = 0;
   virtual bool wait_for(const TicketPtr& ticket, Duration most) = 0;  // true: done
@@ -55,8 +55,8 @@ class Comm {
   virtual Status finalize() = 0;  // waits for everything submitted, at every rank
   virtual void abort(const std::string& why) = 0;
 
-  // The ranks `stay` of this one hear of the id of another communicator, whatever became of this one: the first says `id`, the others have
-  // none. Until end_invitation() or the next one.
+  // The ranks `stay` of this one hear of the id of another communicator, whatever became of this one: the first says
+  // `id`, the others have none. Until end_invitation() or the next one.
   virtual Status invite(const std::vector<std::uint32_t>& stay, std::optional<UniqueId> id) = 0;
   virtual Result<UniqueId> invited() = 0;  // waits for it, at most kJoinMax
   virtual void end_invitation() = 0;
@@ -66,8 +66,8 @@ class Comm {
   // Takes a NIC of this process out of use, losing nothing, and back.
   virtual void drain(NicId nic, bool on) = 0;
 
-  // For tools: looks at what the endpoint knows and has recorded, with the engine held. A listener that is set must be taken out
-  // again before it goes.
+  // For tools: looks at what the endpoint knows and has recorded, with the engine held. A listener that is set must
+  // be taken out again before it goes.
   virtual void inspect(FunctionRef<void(const Engine& engine, Telemetry& telemetry)> look) = 0;
 };
 

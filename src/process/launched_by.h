@@ -1,6 +1,6 @@
 #pragma once
-// Where a process stands in the job that a launcher started: its rank, how many there are, and where they meet. Found from the
-// environment, which is handed in.
+// Where a process stands in the job that a launcher started: its rank, how many there are, and where they meet. Found
+// from the environment, which is handed in.
 //
 // Rank and size, of the first of these that says anything:
 //
@@ -10,16 +10,17 @@
 //   PMI         PMI_RANK, PMI_SIZE                                        MPI_LOCALRANKID
 //   Slurm       SLURM_PROCID, SLURM_STEP_NUM_TASKS or SLURM_NTASKS        SLURM_LOCALID
 //
-// Slurm comes last because inside an allocation its variables are there under other launchers, too; SLURM_NTASKS alone, as in a
-// shell of salloc, says nothing.
+// Slurm comes last because inside an allocation its variables are there under other launchers, too; SLURM_NTASKS alone,
+// as in a shell of salloc, says nothing.
 //
 // The place to meet, of the first that there is:
 //
 //   R2CCL_UNIQUE_ID   an id that somebody hosts already
 //   NCCL_COMM_ID      host:port
-//   MASTER_ADDR       with MASTER_PORT (29500). The port used is another one, because whoever set MASTER_PORT listens there
-//   Open MPI          all ranks on one machine: 127.0.0.1; else the address of mpirun in OMPI_MCA_orte_hnp_uri, where rank 0 is
-//                     as a rule. Port from OMPI_MCA_ess_base_jobid or PMIX_NAMESPACE
+//   MASTER_ADDR       with MASTER_PORT (29500). The port used is another one, because whoever set MASTER_PORT listens
+//                     there
+//   Open MPI          all ranks on one machine: 127.0.0.1; else the address of mpirun in OMPI_MCA_orte_hnp_uri, where
+//                     rank 0 is as a rule. Port from OMPI_MCA_ess_base_jobid or PMIX_NAMESPACE
 //   Slurm             the first host of SLURM_STEP_NODELIST, where rank 0 is, else SLURM_LAUNCH_NODE_IPADDR. Port from
 //                     SLURM_JOB_ID and SLURM_STEP_ID
 //
@@ -51,8 +52,8 @@ struct Launched {
   std::uint16_t port = 0;
 };
 
-// Nothing when no launcher was at work. kMisuse with one sentence when variables are malformed, half of a pair is missing, or there
-// is no place to meet. A job of one rank needs none. Empty values count as unset.
+// Nothing when no launcher was at work. kMisuse with one sentence when variables are malformed, half of a pair is
+// missing, or there is no place to meet. A job of one rank needs none. Empty values count as unset.
 Result<std::optional<Launched>> find_launch(std::span<const std::string_view> environment);
 
 // The port used instead of the launcher's own; also for `r2ccl run`, which must find one where both are free.

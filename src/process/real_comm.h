@@ -50,7 +50,8 @@ class RealComm final : public Comm, private CallObserver {
   void on_progress(const Reached& reached, std::uint64_t bytes, Instant now) override;
   std::optional<NicName> on_members(const std::vector<ProcessInfo>& members, Instant now) override;
   void lose(const FaultSpec& fault, Instant now);
-  // With the engine held, for a caller that waits: runs what only needs memory, as far as it goes. True: the ticket is done.
+  // With the engine held, for a caller that waits: runs what only needs memory, as far as it goes. True: the ticket
+  // is done.
   bool go_on_until(const CallTicket& ticket);
 
   Process& process() const { return *endpoint_->process; }

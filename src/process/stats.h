@@ -1,5 +1,6 @@
 #pragma once
-// Keeps the page of one endpoint up to date (telemetry/stats_page.h).
+// Keeps the page of shared memory up to date in which other processes see how one endpoint gets on
+// (telemetry/stats_page.h).
 //
 // Threads  The engine's driver.
 

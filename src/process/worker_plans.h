@@ -2,8 +2,8 @@
 // Plans made by the worker of a process, for the communicators of one engine.
 //
 // Ownership  The worker outlives whoever asks; `wake` stays callable until the worker is gone.
-// Threads    ask() and what it returns belong to who steps the engine; `wake` is called by the worker. A question that was let go is
-//            skipped where it has not begun, and answered to nobody where it has: nobody waits for that.
+// Threads    ask() and what it returns belong to whoever steps the engine; the worker calls `wake`. A question that was
+//            let go is skipped if the worker has not begun it; else its answer is thrown away, and nobody waits for it.
 // Failure    What the planner throws is thrown by poll(): in the engine's step, whose driver keeps it.
 
 #include <functional>

@@ -1,5 +1,6 @@
 #pragma once
-// The communicators of one operating-system process: an interface, for the same reason as Comm; make_world() makes the one with NICs.
+// The communicators of one operating-system process: an interface, for the same reason as Comm; make_world() makes
+// the one with NICs.
 //
 // Threads    Any, at the same time.
 // Failure    Everything comes back as a Result with one sentence.

@@ -1,7 +1,8 @@
 #pragma once
-// What the communicators of a process share. Every rank that a process holds of one communicator needs an endpoint of its own: an Engine
-// with its driver thread. Endpoint k serves the k-th local rank of every communicator, so a process with one rank has one endpoint, one
-// progress thread and, to each peer, one session that all its communicators share.
+// What the communicators of a process share. Every rank that a process holds of one communicator needs an endpoint of
+// its own: an Engine with its driver thread. Endpoint k serves the k-th local rank of every communicator, so a
+// process with one rank has one endpoint, one progress thread and, to each peer, one session that all its
+// communicators share.
 //
 // Threads  Any for endpoint() and placed_id(); the rest as it says.
 

@@ -181,7 +181,8 @@ class Turn final {
     return true;
   }
 
-  // What a pair moves; nothing if these are not all the runs of a set, in order: then both ends might divide it in other ways.
+  // What a pair moves; nothing if these are not all the runs of a set, in order: then both ends might divide it in
+  // other ways.
   std::optional<Runs> runs_of(const Pair& pair, std::uint32_t outer, std::uint32_t inner) const {
     Runs runs;
     for (const auto& [step, run] : {std::pair{&pair.first, &runs.first}, std::pair{&pair.second, &runs.second}}) {

@@ -1,7 +1,9 @@
 #pragma once
-// Walks the steps of a lane in order, with every index resolved: the one place that knows what the loops of schedule.h mean.
+// Walks the steps of a lane in order, with every index resolved. It is the one place that knows what the loops of
+// schedule.h mean.
 //
-// Most of a sparse lane is guards that fail, so guards are counters that move along with the loops: no division per visit.
+// In a sparse lane most guards fail, so a guard must be cheap: each is a counter that moves along with the loops, and
+// no visit of a step divides.
 
 #include <cstdint>
 #include <vector>
@@ -32,7 +34,7 @@ class LaneCursor final {
   void next();
   // The lane has gone past `step` in the given iteration: it ran there, or was skipped.
   bool passed(std::uint32_t step, std::uint32_t outer, std::uint32_t inner) const;
-  // … in all inner iterations of `outer`.
+  // The same for all inner iterations of `outer`.
   bool passed(std::uint32_t step, std::uint32_t outer) const;
 
  private:
@@ -48,8 +50,8 @@ class LaneCursor final {
 
   void add_counter(const Guard& guard);
   void advance();           // one step on, wherever that is
-  void next_inner();        // of the counters
-  void next_outer();        // … and of `ran_`
+  void next_inner();        // moves the counters one inner iteration on
+  void next_outer();        // moves them one outer iteration on, and forgets what ran
   bool runs_here() const;   // range and guards
   void skip_idle();         // to the next step that runs, or to the end
   void leave_empty_loop();  // an inner loop without iterations is not entered

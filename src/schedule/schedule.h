@@ -1,10 +1,10 @@
 #pragma once
-// What every rank does for one collective, as a value: it can be printed (text.h), proven (check.h), timed (sim/cluster) and
-// executed. The same on every rank; one rank's lanes can be made without the others'.
+// What every rank does for one collective, as a value: it can be printed (text/text.h), proven (check/check.h), timed
+// (sim/cluster) and executed. Every rank makes the same schedule by itself, and may make its own lanes only.
 //
-// A lane is an ordered list of steps inside two nested loops; the lanes of a rank run side by side. A step names peers, data and
-// buffers by indices that are linear in the loop variables, so neither a 64-segment pipeline nor a 1,024-rank exchange stores its
-// steps one by one.
+// A lane is an ordered list of steps inside two nested loops; the lanes of a rank run side by side. A step names peers,
+// data and buffers by indices that are linear in the loop variables, so neither a 64-segment pipeline nor a 1,024-rank
+// exchange stores its steps one by one.
 //
 // What a step means:
 //   send                   to <- source
@@ -15,16 +15,18 @@
 //   recv_copy_send         destination <- message; to <- message       (no destination: a relay)
 //   recv_reduce_send       to <- message + source
 //   recv_reduce_copy_send  destination <- message + source; to <- the same
-// The sum is always written (message + source) or (destination + source), in this order, so results are the same bits everywhere.
+// The sum is always written (message + source) or (destination + source), in this order, so results are the same bits
+// everywhere.
 //
-// Order. The steps of a lane start one after another; a receiving step ends when its message is there, a sending step hands its
-// data to the transport and goes on. Messages between two ranks on one channel are matched in order. A sender is at most `slots`
-// messages of a (from, to, channel) ahead of the receiver: message i can not leave before message i - slots was received.
-// A message whose range has no elements is not sent, at either end; steps on empty ranges do nothing.
+// Order. The steps of a lane start one after another; a receiving step ends when its message is there, a sending step
+// hands its data to the transport and goes on. Messages between two ranks on one channel are matched in order. A sender
+// is at most `slots` messages of a (from, to, channel) ahead of the receiver: message i can not leave before message i
+// - slots was received. A message whose range has no elements is not sent, at either end; steps on empty ranges do
+// nothing.
 //
-// The source of a send is read until its receipt arrives (the receiver has finished the receiving step). So a later step, of this
-// or another lane, may overwrite it only after a `wait` for the sending step, or when what it writes proves that the message was
-// received, because it was made from it. check.h knows both.
+// The source of a send is read until its receipt arrives (the receiver has finished the receiving step). So a later
+// step, of this or another lane, may overwrite it only after a `wait` for the sending step, or when what it writes
+// proves that the message was received, because it was made from it. The checker knows both.
 
 #include <cstdint>
 #include <string>
@@ -47,7 +49,8 @@ enum class Collective : std::uint8_t {
 };
 std::string_view to_text(Collective collective);  // "all_reduce"
 
-// ((base + by_outer * outer + by_inner * inner) mod modulo) * scale + offset; modulo 0: not reduced. mod is never negative.
+// ((base + by_outer * outer + by_inner * inner) mod modulo) * scale + offset; modulo 0: not reduced. mod is never
+// negative.
 struct Index {
   std::int32_t base = 0;
   std::int32_t by_outer = 0;
@@ -103,9 +106,9 @@ struct Operand {
   friend bool operator==(const Operand&, const Operand&) = default;
 };
 
-// Do not start before `step` of lane `lane` of this rank has ended for outer iteration (mine + outer_offset): all its inner
-// iterations, or only inner iteration (mine + inner_offset) when `one_inner`. A send has ended when its receipts arrived. An
-// iteration before the first is no wait; one that the step skips is over when the lane has passed it.
+// Do not start before `step` of lane `lane` of this rank has ended for outer iteration (mine + outer_offset): all its
+// inner iterations, or only inner iteration (mine + inner_offset) when `one_inner`. A send has ended when its receipts
+// arrived. An iteration before the first is no wait; one that the step skips is over when the lane has passed it.
 struct Wait {
   std::uint32_t lane = 0;
   std::uint32_t step = 0;
@@ -132,8 +135,9 @@ struct Step {
   Index segment{};  // in Layout
   Operand source{};
   Operand destination{};
-  // In the first iteration of the inner loop in which this step runs, the source is in `first_source` instead (kNone: nothing is
-  // added, the message is stored). Only where `has_first`; it is what an accumulation over peers starts from.
+  // In the first iteration of the inner loop in which this step runs, the source is in `first_source` instead (kNone:
+  // nothing is added, the message is stored). Only where `has_first`; it is what an accumulation over peers starts
+  // from.
   bool has_first = false;
   Buffer first_source = Buffer::kNone;
   // Runs only for outer iterations in [begin, end).
@@ -144,11 +148,11 @@ struct Step {
   friend bool operator==(const Step&, const Step&) = default;
 };
 
-// Any NIC, balanced by the transport or by Schedule::shares.
+// A lane that is not pinned: its messages go over any NIC, as the transport balances them or PlanHeader::shares says.
 inline constexpr std::int32_t kAnyRail = -1;
 
-// for outer in [0, outer): steps[0, inner_begin); for inner in [0, inner): steps[inner_begin, inner_end); steps[inner_end, …)
-// A plain list is outer = 1, inner = 1 with all steps inside.
+// for outer in [0, outer): steps[0, inner_begin); for inner in [0, inner): steps[inner_begin, inner_end);
+// steps[inner_end, …) A plain list is outer = 1, inner = 1 with all steps inside.
 struct Lane {
   std::string name{};  // "rs_out"; for people
   std::uint32_t outer = 1;
@@ -160,7 +164,8 @@ struct Lane {
   friend bool operator==(const Lane&, const Lane&) = default;
 };
 
-// How the traffic of each pair of servers is divided over rails, the same in both directions; in 1/4096. Empty: not planned.
+// How the traffic of each pair of servers is divided over rails, in 1/4096, the same in both directions. Where it is
+// empty the plan leaves the choice to the transport.
 inline constexpr std::uint32_t kShareUnit = 4096;
 struct RailShares {
   std::uint32_t servers = 0;
@@ -174,15 +179,16 @@ struct RailShares {
   friend bool operator==(const RailShares&, const RailShares&) = default;
 };
 
-// What all ranks have in common.
+// The part of a schedule that all ranks have in common.
 struct PlanHeader {
   Collective collective = Collective::kAllReduce;
   std::string algorithm;  // the name it was planned under
   std::uint32_t ranks = 1;
   std::uint32_t ranks_per_server = 1;
   std::uint32_t root = 0;
+  // For collectives made of blocks (all but all_reduce, broadcast, reduce) block b is pieces [b * w, (b + 1) * w),
+  // where w = pieces / ranks.
   Layout layout;
-  // Collectives made of blocks (all but all_reduce, broadcast, reduce): block b is pieces [b * w, (b + 1) * w), w = pieces / ranks.
   std::uint32_t slots = 2;
   std::uint32_t scratch_slots = 0;  // of one rank; each holds the largest range that any step puts there
   RailShares shares;

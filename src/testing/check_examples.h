@@ -1,5 +1,5 @@
 #pragma once
-// Small right schedules for the tests of this folder, written by hand.
+// Small schedules that are right, written by hand, for tests of the checker, the text format and the executor.
 
 #include <cstdint>
 #include <string>
@@ -92,8 +92,8 @@ inline Schedule direct(std::uint32_t ranks, std::uint32_t segments, std::uint32_
   return s;
 }
 
-// Reduce to rank 0 and back. Others send from a scratch slot that they use again two segments later; rank 0 keeps its sum in
-// scratch too.
+// Reduce to rank 0 and back. Others send from a scratch slot that they use again two segments later; rank 0 keeps its
+// sum in scratch too.
 inline Schedule star(std::uint32_t ranks, std::uint32_t segments) {
   Schedule s = empty(Collective::kAllReduce, ranks, Layout::equal(2, segments));
   s.header.layout.spans = {{0, 2}};
@@ -231,7 +231,7 @@ inline Schedule fan(Collective collective, std::uint32_t ranks) {
   return s;
 }
 
-// One of each, small.
+// One schedule of each kind, all small.
 inline std::vector<Schedule> all() {
   return {ring(2, 1),
           ring(3, 2),

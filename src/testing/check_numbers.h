@@ -1,7 +1,8 @@
 #pragma once
-// Runs a schedule with real numbers in a random order, for tests: what the checker accepts must come out right however lanes and
-// transport take turns. A message is read from its buffer either when it is sent or, as late as a transport may, when it is received.
-// The data is one number for every segment of every piece or, where a count is given, that many elements cut by Layout::range().
+// Runs a schedule with real numbers in a random order, for tests: what the checker accepts must come out right however
+// lanes and transport take turns. A message is read from its buffer either when it is sent or, as late as a transport
+// may, when it is received. The data is one number for every segment of every piece or, where a count is given, that
+// many elements cut by Layout::range().
 
 #include <algorithm>
 #include <cstdint>
@@ -238,7 +239,7 @@ class Numbers {
   std::map<Connection, std::deque<Message>> queues_;
 };
 
-// In both placements, in `orders` random orders each.
+// Whether the schedule comes out right out of place and in place, in `orders` random orders each.
 inline bool comes_out_right(const Schedule& schedule, std::uint32_t orders, std::optional<std::uint32_t> count = {}) {
   for (std::uint32_t seed = 0; seed < orders; ++seed) {
     if (!Numbers(schedule, false, seed, count).right()) return false;

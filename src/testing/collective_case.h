@@ -1,6 +1,6 @@
 #pragma once
-// For tests: one collective over a MemoryNetwork, with the buffers that the API would have, compared with what it promises. It runs
-// twice, in other memory with other values the second time.
+// For tests: one collective over a MemoryNetwork, with the buffers that the API would have, compared with what it
+// promises. It runs twice, in other memory with other values the second time.
 
 #include <cstring>
 

@@ -1,5 +1,5 @@
 #pragma once
-// For tests: providers joined in memory, whose links can be cut or fall silent. Not part of any library.
+// Providers joined in memory, whose links can be cut or fall silent, for tests of control and of what stands on it.
 
 #include <deque>
 #include <map>

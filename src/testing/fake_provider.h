@@ -1,5 +1,5 @@
 #pragma once
-// A provider for the tests of this folder: links that remember what was done to them.
+// A provider for tests of transport/fault: its links remember what was done to them.
 
 #include <deque>
 #include <memory>

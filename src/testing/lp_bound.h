@@ -1,7 +1,8 @@
 #pragma once
-// Test support: the least time per unit of data on isolated rails, exactly, by a linear program (GLPK). Spanning trees are packed
-// under one capacity per NIC, in flow form with server 0 as the root: a packing of weight lambda exists when, for every other server,
-// lambda can flow to it inside arc capacities f whose two directions together fit into the pair's traffic.
+// The least time per unit of data on isolated rails, found exactly by a linear program (GLPK), for tests of the
+// planner. Spanning trees are packed under one capacity per NIC, in flow form with server 0 as the root: a packing of
+// weight lambda exists when, for every other server, lambda can flow to it inside arc capacities f whose two directions
+// together fit into the pair's traffic.
 
 #include <glpk.h>
 

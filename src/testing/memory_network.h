@@ -1,7 +1,7 @@
 #pragma once
-// For tests: executions of all ranks of a schedule over a network in memory that does everything a courier may do, in an order drawn
-// from a seed: it delivers late, in parts and out of order, reads a message when it is sent or as late as it may, completes receives
-// and sends at different times, and is busy now and then. Keeps watch over user memory.
+// For tests: executions of all ranks of a schedule over a network in memory that does everything a courier may do, in
+// an order drawn from a seed: it delivers late, in parts and out of order, reads a message when it is sent or as late
+// as it may, completes receives and sends at different times, and is busy now and then. Keeps watch over user memory.
 
 #include <fmt/format.h>
 

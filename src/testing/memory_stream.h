@@ -1,6 +1,6 @@
 #pragma once
-// Both ends of a byte stream in memory, for tests and fuzzers: bytes arrive at once, in portions the test chooses, and the
-// test may look at and change what is under way.
+// Both ends of a byte stream in memory, for tests and fuzzers: bytes arrive at once, in portions the test chooses, and
+// the test may look at and change what is under way.
 
 #include <algorithm>
 #include <cstring>

@@ -1,6 +1,6 @@
 #pragma once
-// Random clusters and requests for tests: any NICs lost or slowed, every server keeps one. Drawn from one seed, so a case is named by
-// its number.
+// Random clusters and requests for tests: any NICs lost or slowed, every server keeps one. Drawn from one seed, so a
+// case is named by its number.
 
 #include <fmt/format.h>
 #include <fmt/ranges.h>

@@ -1,6 +1,6 @@
 #pragma once
-// Test support: schedules that make no sense but are well formed, in every corner of their structures. The same seed gives the
-// same schedule.
+// Schedules that make no sense but are well formed, in every corner of their structures, for tests. The same seed gives
+// the same schedule.
 
 #include <algorithm>
 #include <cstdint>

@@ -1,6 +1,6 @@
 #pragma once
-// Two providers joined in memory, for session tests: frames, not bytes, cross when both ends are stepped. Time is a number the test
-// moves. A path can be cut, made silent, or told to corrupt the next payload.
+// Two providers joined in memory, for session tests: frames, not bytes, cross when both ends are stepped. Time is a
+// number the test moves. A path can be cut, made silent, or told to corrupt the next payload.
 
 #include <algorithm>
 #include <deque>
@@ -107,7 +107,7 @@ class TestNet {
     for (auto& [link, id] : links)
       if (id == path && link->state() == LinkState::kUp) link->go_down(Cause::kReset);
   }
-  // A frame out of nowhere.
+  // Makes a frame arrive that nobody sent.
   static void inject(TestLink& link, const FrameHeader& header, ByteView body, ByteView payload) {
     link.incoming_.push_back({header, {body.begin(), body.end()}, {}, 0, {payload.begin(), payload.end()}});
   }

@@ -1,6 +1,6 @@
 #pragma once
-// Two sessions and what connects them, for tests: both ends in one thread over frames in memory (test_net.h); the test moves the clock
-// and breaks paths by name.
+// Two sessions and what connects them, for tests: both ends in one thread over frames in memory (session_net.h). The
+// test moves the clock and breaks paths by name.
 
 #include <map>
 #include <memory>

@@ -1,5 +1,5 @@
 #pragma once
-// A dialer with two loopback NICs and connections between them, for the tests of this folder. Waiting is always for an
+// A dialer with two loopback NICs and connections between them, for tests of transport/tcp. Waiting is always for an
 // event, with a bound that only a failing test reaches.
 
 #include <gtest/gtest.h>

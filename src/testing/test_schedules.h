@@ -1,5 +1,6 @@
 #pragma once
-// Small schedules for the tests of the cluster model, written out by hand so that the model is not tested against the planner.
+// Small schedules for the tests of the cluster model, written out by hand so that the model is not tested against the
+// planner.
 
 #include <algorithm>
 #include <cstdint>
@@ -49,7 +50,8 @@ inline Lane lane_of(std::vector<Step> steps, std::int32_t rail = kAnyRail) {
   return lane;
 }
 
-// AllReduce over a ring of all ranks; `rings` of them side by side on an equal part of the data each, pinned to rails if asked.
+// AllReduce over a ring of all ranks; `rings` of them side by side on an equal part of the data each, pinned to rails
+// if asked.
 inline Schedule ring_schedule(std::uint32_t ranks, std::uint32_t ranks_per_server, std::uint32_t rings = 1,
                               bool pinned = false) {
   Schedule schedule;
@@ -83,7 +85,8 @@ inline std::vector<double> server_rates(const Cluster& cluster) {
   return rates;
 }
 
-// Shares of the owners by which everybody's load is its bandwidth's (min(c, B T* - 1) / (q - 2), c such that they add up to 1).
+// The shares that owners must have so that everybody's load fits its bandwidth: min(c, B T* - 1) / (q - 2), with the c
+// that makes them add up to 1.
 inline std::vector<double> owner_shares(const std::vector<double>& rates, double bound) {
   const std::size_t q = rates.size();
   if (q == 2) return {0.5, 0.5};

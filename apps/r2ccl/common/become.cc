@@ -20,8 +20,8 @@ std::vector<char*> pointers(const std::vector<std::string>& words) {
   return out;
 }
 
-// This process's environment, where `lines` (NAME=value) replace what has their names. Other libraries take an empty value for one, so
-// there is none.
+// This process's environment, where `lines` (NAME=value) replace what has their names. Other libraries take an empty
+// value for one, so there is none.
 std::vector<std::string> environment_with(const std::vector<std::string>& lines) {
   const auto name = [](std::string_view line) { return line.substr(0, line.find('=')); };
   std::vector<std::string> out;

@@ -1,5 +1,5 @@
 #pragma once
-// A child that turns into the program a user named.
+// Turns this process, a child that was forked for it, into the program that a user named.
 
 #include <string>
 #include <vector>
@@ -8,10 +8,10 @@
 
 namespace r2ccl::apps {
 
-inline constexpr int kExitNoProgram = 127;  // as shells say it
+inline constexpr int kExitNoProgram = 127;  // the status with which shells say that there is no such program
 
-// With this process's environment, where `lines` (NAME=value) replace what has their names; one without a value takes the name away.
-// Returns only when it can not, with the sentence.
+// The program gets this process's environment, in which `lines` (NAME=value) replace what has their names; a line
+// without a value takes the name away. Returns only when it fails, with the sentence.
 Error become(const std::vector<std::string>& program, const std::vector<std::string>& lines);
 
 }  // namespace r2ccl::apps

@@ -1,6 +1,6 @@
 #pragma once
-// Processes that a command makes of itself: forked before any thread exists, joined to the parent by a pair of sockets that
-// carry lines, and gone when the parent is.
+// Processes that a command makes of itself: forked before any thread exists, joined to the parent by a pair of sockets
+// that carry lines, and gone when the parent is.
 //
 // Ownership  Children ends and collects its processes, kindly or not, before it goes.
 // Failure    A child that ends early closes its channel; the parent sees that as closed() and goes on.
@@ -19,7 +19,7 @@
 
 namespace r2ccl::apps {
 
-// Lines both ways. One thread at a time.
+// One end of a pair of sockets that carries lines both ways. One thread at a time.
 class LineChannel final {
  public:
   static constexpr std::size_t kLineBytesMax = 1024 * 1024;
@@ -34,7 +34,7 @@ class LineChannel final {
   bool send(std::string_view line);
   // The next line, waiting for it until the deadline. Nothing: too late, or closed().
   std::optional<std::string> receive(Instant deadline);
-  bool closed() const { return closed_; }  // and every line was taken
+  bool closed() const { return closed_; }  // the other end is gone, and every line was taken
 
  private:
   std::optional<std::string> take_line();

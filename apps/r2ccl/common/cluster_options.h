@@ -35,7 +35,7 @@ void add_cluster_options(Command& command, ClusterOptions& options);
 // Bad values fail with kMisuse and one sentence.
 Result<Collective> collective_of(const ClusterOptions& options);
 Result<Request> request_of(const ClusterOptions& options);
-// With the failures of --lost and --slow, or without.
+// The cluster without the failures of --lost and --slow, and with them.
 Result<Cluster> healthy_cluster_of(const ClusterOptions& options);
 Result<Cluster> cluster_of(const ClusterOptions& options);
 Tuning tuning_of(const ClusterOptions& options);

@@ -30,8 +30,8 @@ struct Context {
   std::vector<std::string_view> environment;  // "NAME=value"
 };
 
-// What the command line chose. The status to exit with; an error is printed as one sentence and exits with kExitUsage when
-// it is misuse and with kExitFailed otherwise.
+// What the command line chose to run. It answers the status to exit with. An error is printed as one sentence; the tool
+// then exits with kExitUsage when it is misuse and with kExitFailed otherwise.
 using Action = std::function<Result<int>()>;
 
 // Runs `r2ccl` with these arguments (without the program's name) and returns the status to exit with.
@@ -69,17 +69,18 @@ class Command final {
 
   Command add(const std::string& name, const std::string& purpose);  // a command below this one
   void needs_command();                                              // one of those below it has to be named
-  // What it does, unless one below it is named. Options are best owned by the action, which lives as long as the command.
+  // What it does, unless one below it is named. Options are best owned by the action, which lives as long as the
+  // command.
   void runs(const Action& action);
 
-  // A name without dashes is one of a word that stands alone. Targets outlive the command; they keep what they hold where the
-  // option is not given.
+  // A name without dashes is that of an argument, which is given without its name. Targets outlive the command; they
+  // keep what they hold where the option is not given.
   Option text(const std::string& name, std::string& target, const std::string& meaning);
   Option texts(const std::string& name, std::vector<std::string>& target, const std::string& meaning);
   Option text_or_nothing(const std::string& name, std::optional<std::string>& target, const std::string& meaning);
   Option flag(const std::string& name, bool& target, const std::string& meaning);
   Option real(const Range<double>& range, double& target);
-  // As base/units.h reads them.
+  // Numbers and units as base/units.h reads them.
   Option integer(const Amount& amount, std::uint64_t& target);
   Option integer(const Amount& amount, std::optional<std::uint64_t>& target);
   Option bytes(const Amount& amount, std::uint64_t& target);

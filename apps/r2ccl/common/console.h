@@ -1,5 +1,6 @@
 #pragma once
-// Where commands print. Results go to `out`, progress and errors to `err`; colours and progress only where a person looks.
+// Where commands print. Results go to `out`, progress and errors to `err`; colours and progress only where a person
+// looks.
 
 #include <cstdint>
 #include <string>

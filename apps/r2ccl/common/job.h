@@ -1,6 +1,6 @@
 #pragma once
-// Several processes of this tool as one job: who they are, how they find each other, and streams between them. Everything a
-// child tells its parent is one JSON object per line; {"error": sentence} means that it gave up.
+// Several processes of this tool as one job: who they are, how they find each other, and streams between them.
+// Everything a child tells its parent is one JSON object per line; {"error": sentence} means that it gave up.
 
 #include <cstdint>
 #include <functional>
@@ -31,8 +31,8 @@ int run_reporting(LineChannel& parent, const std::function<void()>& body);
 // What child `index` says next; an error when it gave up, ended or is late.
 Result<Json> next_report(Children& children, std::size_t index, Instant deadline);
 
-// In a child: makes the process and joins it to the others. Rank 0 hosts the job and tells its parent the id, which the parent
-// passes to the rest with pass_id().
+// In a child: makes the process and joins it to the others. Rank 0 hosts the job and tells its parent the id, which
+// the parent passes to the rest with pass_id().
 struct JobPlace {
   std::uint32_t rank = 0;
   std::uint32_t size = 0;

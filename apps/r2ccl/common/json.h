@@ -1,7 +1,7 @@
 #pragma once
 // JSON as the commands print it and as processes of one job say it to each other: keys stay in their order.
 //
-// Reading and writing are compiled once, here: the library would do it in every file that does either.
+// Reading and writing are compiled once, in json.cc: the library would compile them in every file that does either.
 
 #include <nlohmann/json_fwd.hpp>
 #include <string>

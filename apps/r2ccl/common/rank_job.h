@@ -1,6 +1,6 @@
 #pragma once
-// What a rank of `r2ccl perf` and one of `r2ccl soak` do alike: meet the others, tell them things, run a call whose every element can be
-// checked.
+// What a rank of `r2ccl perf` and one of `r2ccl soak` do alike: meet the others, tell them things, run a call whose
+// every element can be checked.
 //
 // Threads  One.
 

@@ -1,5 +1,6 @@
 #pragma once
-// What NICs are busy with, as a trace that Perfetto and Chrome show: one process per server, one thread per NIC and direction.
+// What NICs are busy with, as a trace that Perfetto and Chrome show: one process per server, one thread per NIC and
+// direction.
 
 #include <string>
 #include <vector>

@@ -70,8 +70,8 @@ Result<DemoPlan> make_plan(const DemoOptions& options, const Settings& settings)
   return plan;
 }
 
-// A NIC proves itself for less time than in production, so that its return is seen; what is logged would only repeat what
-// is printed. A lab's interfaces do not tell what they are shaped to. What the user set stays.
+// A NIC proves itself for less time than in production, so that its return is seen; what is logged would only repeat
+// what is printed. A lab's interfaces do not tell what they are shaped to. What the user set stays.
 Settings demo_settings(Settings settings, const DemoPlan& plan) {
   const Settings defaults;
   if (settings.probation_min == defaults.probation_min) settings.probation_min = 200ms;
@@ -125,7 +125,7 @@ class Demo final {
       if (const Result<Json> ready = next_report(children_, i, deadline); !ready) return std::unexpected(ready.error());
     }
     start_ = std::max(steady_now() + kLead, lab_ != nullptr ? Instant{} : planned);
-    // Said early it would be heard early: the ranks begin when they hear it.
+    // The ranks begin when they hear it, so it must not be said too early.
     while (steady_now() + kLead < start_) children_.wait(start_ - kLead);
     tell_all(Json{{"go", start_.time_since_epoch().count()}});
     return {};

@@ -1,5 +1,5 @@
 #pragma once
-// Message streams between processes that survive injected faults: `r2ccl demo`.
+// `r2ccl demo`: ranks run AllReduces while faults hit their NICs, and every element is checked.
 
 #include "apps/r2ccl/common/command.h"
 

@@ -1,6 +1,6 @@
 #pragma once
-// The lab the demo runs in: made before the ranks, broken at the faults' times, and removed when this process ends, however that
-// comes: a second process, the keeper, waits for it.
+// The lab the demo runs in: made before the ranks, broken at the faults' times, and removed when this process ends,
+// however that comes: a second process, the keeper, waits for it.
 //
 // Failure  One sentence; what was made by then is removed.
 

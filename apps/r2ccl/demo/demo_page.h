@@ -1,6 +1,6 @@
 #pragma once
-// The demo as a page to look at afterwards: what every NIC sent, every AllReduce, every event, in one file that needs nothing else
-// and may fetch nothing (its own policy forbids it). Pure.
+// The demo as a page to look at afterwards: what every NIC sent, every AllReduce, every event, in one file that needs
+// nothing else and may fetch nothing (its own policy forbids it). Pure.
 
 #include <string>
 #include <vector>
@@ -27,7 +27,7 @@ Json page_model(const DemoPlan& plan, const DemoStory& story, const DemoSummary&
 
 std::string page_html(const Json& model);
 
-// Its parts, as they are in the file.
+// The parts of the page that are the same for every run.
 extern const char* const kPageStyle;
 extern const char* const kPageBody;
 extern const char* const kPageScript;

@@ -1,5 +1,5 @@
 #pragma once
-// What the demo does, as values. Pure.
+// What the demo does, as a value: how many servers and NICs, which faults when, and how all of it is called. Pure.
 
 #include <cstdint>
 #include <string>

@@ -30,8 +30,8 @@ void or_gone(const Status& status) {
   if (!status) throw Gone(status.error().what);
 }
 
-// One AllReduce. The element after the data is a vote: how many ranks were told to stop. All ranks see the same sum, so they end
-// after the same AllReduce without another word.
+// One AllReduce. The element after the data is a vote: how many ranks were told to stop. All ranks see the same sum, so
+// they end after the same AllReduce without any other message.
 struct Round {
   std::vector<float> memory;  // in place
   PerfData data;

@@ -36,7 +36,7 @@ struct DemoGap {
   Instant to{};
 };
 
-// How far a rank is; cumulative.
+// What a rank has sent so far.
 struct DemoTick {
   Instant at{};
   std::vector<std::uint64_t> sent_bytes;  // by NIC
@@ -51,7 +51,7 @@ struct DemoRound {
   std::uint64_t health_version = 0;
 };
 
-// The end.
+// What a rank has done in all, said at its end.
 struct DemoTotals {
   std::uint64_t rounds = 0;
   std::uint64_t checked = 0;  // elements
@@ -65,7 +65,7 @@ Json to_json(const DemoTick& tick);
 Json to_json(const DemoRound& round);
 Json to_json(const DemoTotals& totals);
 
-// Each takes an object of its own kind; which kind it is says the first key: event, resent, gap, tick, round, totals.
+// Each takes an object of its own kind; the first key says which kind it is: event, resent, gap, tick, round, totals.
 DemoEvent demo_event(const Json& object);
 DemoResent demo_resent(const Json& object);
 DemoGap demo_gap(const Json& object);

@@ -1,5 +1,5 @@
 #pragma once
-// What the demo measured as time went by, and figures taken from it. Pure.
+// What the demo's ranks measured as time went by, and figures taken from it. Pure.
 
 #include <cstdint>
 #include <map>
@@ -27,20 +27,20 @@ class DemoSeries final {
   void add(std::uint32_t rank, const DemoTick& tick) { ticks_[rank].push_back(tick); }
   void add(const DemoRound& round);
 
-  // Those that are done at every rank, in their order.
+  // The AllReduces that are done at every rank, in their order.
   std::size_t rounds() const { return complete_; }
   const RoundFacts& round(std::size_t number) const { return rounds_[number]; }
-  // From the one before being done to this one being done; nothing for the first.
+  // How long an AllReduce took: from the one before being done to this one being done; nothing for the first.
   Duration took(std::size_t number) const;
 
-  // Of those that ran wholly between the two; nothing where there is none.
+  // The median of those that ran wholly between the two; nothing where there is none.
   std::optional<Duration> median_round(Instant from, Instant to) const;
-  // By how much those that ran at some time between the two were longer than `usual`, together.
+  // By how much those that ran at some time between the two took longer than `usual`, all together.
   Duration lost(Instant from, Instant to, Duration usual) const;
 
   // Bytes per second that a NIC sent; 0 where nothing is known.
   double sent_rate(std::uint32_t server, std::uint32_t nic, Instant from, Instant to) const;
-  // Of what its server sent.
+  // The part that the NIC had in what its server sent.
   double sent_share(std::uint32_t server, std::uint32_t nic, Instant from, Instant to) const;
 
  private:

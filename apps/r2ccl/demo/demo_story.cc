@@ -106,8 +106,8 @@ void DemoStory::on_fault_event(std::uint32_t rank, const DemoEvent& event) {
 }
 
 void DemoStory::on_path_down(Chapter& chapter, const PathEnd& end, const DemoEvent& event) {
-  // What goes down again after the repair was on probation and carried nothing; so do paths between rails. A rail's path that goes
-  // down late, because nothing was sent over it until then, prolongs the repair.
+  // What goes down again after the repair was on probation and carried nothing; so do paths between rails. A rail's
+  // path that goes down late, because nothing was sent over it until then, prolongs the repair.
   const PathEnd path = end.rank < end.peer ? end : PathEnd{end.peer, end.rank, end.there, end.here};
   const bool fresh = end.here == end.there && !chapter.facts.healed && !chapter.paths.contains(path);
   if (!chapter.told_repaired || fresh) {

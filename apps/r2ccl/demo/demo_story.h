@@ -1,17 +1,17 @@
 #pragma once
-// What happened in a demo, put together from what its ranks report and what was done to NICs: per fault when it was noticed, repaired
-// and over, and what it cost. Pure: reports and the time come in, lines and the summary come out.
+// What happened in a demo, put together from what its ranks report and what was done to NICs: per fault when it was
+// noticed, repaired and over, and what it cost. Pure: reports and the time come in, lines and the summary come out.
 //
 //   about a NIC with a fault                                             the fault is
 //   the kernel was asked for it, or the library injected it              begun
 //   first path of the NIC suspect or down, at either end                 noticed
-//   every path end that went down has the other end's fence              repaired (its chunks are replayed at that moment);
+//   every path end that went down has the other end's fence              repaired: its chunks are replayed at once
 //   it was taken away                                                    healed; a reset heals itself
 //   all rail paths of the NIC trusted again                              back
 //
-// A slow NIC need not lose a path. It is noticed also by a new health map; repaired as soon as a new plan is in use or an AllReduce
-// takes less than twice the usual time; back when its server sends over it nearly as much as before, or as over
-// the others.
+// A slow NIC need not lose a path. It is noticed also by a new health map; repaired as soon as a new plan is in use or
+// an AllReduce takes less than twice the usual time; back when its server sends over it nearly as much as before, or as
+// over the others.
 
 #include <cstdint>
 #include <functional>
@@ -61,7 +61,7 @@ enum class NicMark : std::uint8_t { kFine, kBroken, kReturning };
 class DemoStory final {
  public:
   using Print = std::function<void(Instant at, Colour colour, const std::string& text)>;
-  // Reports of different ranks come in some disorder; what is younger than this is not concluded from.
+  // Reports of different ranks come in some disorder, so nothing is concluded from reports younger than this.
   static constexpr Duration kCertain = 60ms;
 
   DemoStory(const DemoPlan& plan, Instant start, Print print);

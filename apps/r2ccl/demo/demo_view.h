@@ -10,8 +10,8 @@
 
 namespace r2ccl::apps {
 
-// One picture, 80 columns wide at most where there are 4 NICs or fewer: what every NIC sends, the AllReduce under way, its algorithm
-// and the longest stall. Pure.
+// One picture, 80 columns wide at most where there are 4 NICs or fewer: what every NIC sends, the AllReduce under way,
+// its algorithm and the longest stall. Pure.
 std::string view_text(const DemoPlan& plan, const DemoStory& story, Duration elapsed, Instant now,
                       const Console& console);
 

@@ -1,5 +1,5 @@
 #pragma once
-// The shipped protocol under the deterministic network: `r2ccl fuzz-net`.
+// `r2ccl fuzz-net`: runs the shipped protocol under a hostile, deterministic network, one run for each seed.
 
 #include "apps/r2ccl/common/command.h"
 

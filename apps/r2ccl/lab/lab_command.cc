@@ -138,7 +138,7 @@ Result<int> fail_nic(const FaultOptions& options, const Context& context) {
   const Fd stop(::signalfd(-1, &signals, SFD_CLOEXEC));
   lab::FaultClock clock({*fault}, before->state);
   const bool made = drive_faults(*cluster, clock, stop.get(), Afterwards::kReturn, context.console);
-  // Interrupted: what would have been healed is healed now.
+  // Interrupted: faults that would have ended later end now.
   if (clock.next() != Duration::max()) {
     if (const Status healed = cluster->set(fault->server, fault->nic, before->state); !healed)
       return std::unexpected(healed.error());

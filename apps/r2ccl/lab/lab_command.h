@@ -1,5 +1,5 @@
 #pragma once
-// An emulated cluster with real interfaces on this machine: `r2ccl lab`.
+// `r2ccl lab`: an emulated cluster with real interfaces on this machine.
 
 #include "apps/r2ccl/common/command.h"
 

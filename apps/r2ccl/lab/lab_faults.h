@@ -1,5 +1,5 @@
 #pragma once
-// Faults of a lab, done when their time comes.
+// Makes the faults of a lab in the kernel when their time comes.
 
 #include <string>
 #include <vector>
@@ -19,8 +19,9 @@ Result<std::vector<FaultSpec>> lab_faults(const std::vector<std::string>& texts,
 
 enum class Afterwards : std::uint8_t { kReturn, kWait };
 
-// Until all of them are over, or `stop` can be read or is closed; kWait waits for `stop` in any case. Each change is one line on
-// stderr; so is one that could not be made, and the others go on. True if all were made.
+// Makes faults until nothing more will change, or until `stop` can be read or is closed; kWait waits for `stop` in any
+// case. Each change is one line on stderr; so is one that could not be made, and the others go on. True if all were
+// made.
 bool drive_faults(lab::BuiltLab& cluster, lab::FaultClock& clock, int stop, Afterwards afterwards, Console& console);
 
 }  // namespace r2ccl::apps

@@ -41,7 +41,7 @@ std::string reason() {
   return std::generic_category().message(errno);
 }
 
-// The process that removes the lab. It hears of the other one's end by its socket, so it does not matter how that came.
+// The process that removes the lab. It learns from a socket that the other process has ended, however that came.
 class Keeper final {
  public:
   Keeper() = default;
@@ -165,7 +165,7 @@ Status remove_lab(const lab::LabPlan& plan, lab::StateFile& file) {
 
 Result<lab::StateFile> claim_lab(const lab::LabPlan& plan, bool kept) {
   if (const Status removed = remove_leftover(plan.name); !removed) return std::unexpected(removed.error());
-  // Before there is a file: what it names may be removed by whoever finds it.
+  // This is checked before there is a file, because whoever finds the file may remove what it names.
   if (!lab::lab_exists(plan.name)) {
     if (const Status free = lab::check_free(plan); !free) return std::unexpected(free.error());
   }

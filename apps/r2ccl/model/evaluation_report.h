@@ -27,8 +27,8 @@ struct EvaluationReport {
   std::string chosen;  // by auto's cost model
 };
 
-// Evaluates each; what auto would choose is found too. An algorithm that does not apply becomes a row with the reason; one whose
-// schedule the checker refuses is a bug and fails.
+// Evaluates each; what auto would choose is found too. An algorithm that does not apply becomes a row with the reason;
+// one whose schedule the checker refuses is a bug and fails.
 Result<EvaluationReport> evaluate_all(const ClusterOptions& options, const sim::EvaluateOptions& how, Console& console);
 
 Json to_json(const EvaluationReport& report);

@@ -1,5 +1,5 @@
 #pragma once
-// What the planner would do: `r2ccl plan`.
+// `r2ccl plan`: what the planner would do on a cluster, and how long it would take.
 
 #include "apps/r2ccl/common/command.h"
 

@@ -1,5 +1,5 @@
 #pragma once
-// The cluster model: `r2ccl sim`, `r2ccl sim sweep`, `r2ccl sim papers`.
+// `r2ccl sim`, `r2ccl sim sweep`, `r2ccl sim papers`: what is asked of the cluster model.
 
 #include "apps/r2ccl/common/command.h"
 

@@ -1,5 +1,5 @@
 #pragma once
-// Our figures beside the papers': `r2ccl sim papers`.
+// `r2ccl sim papers`: our figures beside the papers'.
 
 #include "apps/r2ccl/common/command.h"
 

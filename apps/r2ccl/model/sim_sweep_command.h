@@ -1,5 +1,5 @@
 #pragma once
-// auto against the bound over random failures: `r2ccl sim sweep`. And samples as JSON.
+// `r2ccl sim sweep`: auto against the bound over random failures. Its samples as JSON serve `r2ccl sim` too.
 
 #include <vector>
 

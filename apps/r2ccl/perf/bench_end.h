@@ -1,6 +1,6 @@
 #pragma once
-// One end of a session under measurement: streams messages through a ring of slots, and plays ping-pong. The calling thread
-// waits through the driver, as a blocking program would. Throws Gone when the other end does not answer.
+// One end of a session under measurement: streams messages through a ring of slots, and plays ping-pong. The calling
+// thread waits through the driver, as a blocking program would. Throws Gone when the other end does not answer.
 
 #include <array>
 #include <cstdint>

@@ -1,5 +1,5 @@
 #pragma once
-// The transport beside bare sockets: `r2ccl bench-link`.
+// `r2ccl bench-link`: throughput and latency of the transport beside bare sockets.
 
 #include "apps/r2ccl/common/command.h"
 

@@ -16,7 +16,7 @@ constexpr double kThroughputRatioMin = 0.9;
 constexpr double kRoundtripRatioMax = 1.5;
 constexpr double kIdleCpuPercentMax = 2;
 
-// Neighbours in time share the machine's mood, so they are compared with each other first.
+// How fast the machine is changes with time, so measurements that follow each other are compared first.
 double median_ratio(const std::vector<double>& ours, const std::vector<double>& bare) {
   std::vector<double> ratios;
   for (std::size_t i = 0; i < std::min(ours.size(), bare.size()); ++i) ratios.push_back(ours[i] / bare[i]);

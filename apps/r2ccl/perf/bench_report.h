@@ -19,7 +19,7 @@ struct BenchLinkOptions {
   bool json = false;
 };
 
-// One entry per alternation.
+// What was measured. Bare sockets and ours take turns; lists have one entry for each turn.
 struct BenchSamples {
   std::vector<double> bare_bytes_s, plain_bytes_s, checksum_bytes_s;
   std::vector<double> bare_trip_s, our_trip_s;  // one round trip

@@ -32,7 +32,8 @@ Result<const PerfCollective*> find_collective(std::string_view name);
 // Bytes on the busiest wire for each byte of the algorithm bandwidth, as nccl-tests counts: 2(n-1)/n, (n-1)/n or 1.
 double bus_factor(const PerfCollective& collective, std::uint32_t ranks);
 
-// Elements of a call for a row of `bytes`, and the bytes it then really has: the larger buffer counts, whole blocks only.
+// Elements of a call for a row of `bytes`, and the bytes it then really has: the larger buffer counts, whole blocks
+// only.
 std::uint64_t count_for(const PerfCollective& collective, std::uint64_t bytes, std::size_t element,
                         std::uint32_t ranks);
 std::uint64_t bytes_of(const PerfCollective& collective, std::uint64_t count, std::size_t element, std::uint32_t ranks);
@@ -53,7 +54,8 @@ struct PerfCase {
   std::uint64_t output_count() const;  // elements; 0 where nothing arrives
 };
 
-// Where the input lies in the output's memory, or the output in the input's; elements. `memory`: what both need together.
+// Where the input lies in the output's memory, or the output in the input's, in elements. `memory` is what both need
+// together.
 struct InPlace {
   std::uint64_t input = 0;
   std::uint64_t output = 0;
@@ -61,10 +63,11 @@ struct InPlace {
 };
 InPlace in_place_of(const PerfCase& one);
 
-// One group.
+// The calls of one row at one rank; they are submitted as one group.
 std::vector<Call> calls_of(const PerfCase& one, const void* input, void* output);
 
-// What must arrive: `count` elements that begin at element `from` of what rank `source` sent, or of the reduction of all.
+// What must arrive: `count` elements that begin at element `from` of what rank `source` sent, or of the reduction of
+// all.
 struct Expected {
   bool reduced = false;
   std::uint32_t source = 0;

@@ -1,5 +1,5 @@
 #pragma once
-// Measures and checks collectives: `r2ccl perf`.
+// `r2ccl perf`: measures and checks collectives, with nccl-tests' flags and table.
 
 #include "apps/r2ccl/common/command.h"
 

@@ -50,7 +50,7 @@ double premul_factor(DataType type, std::uint32_t ranks, std::uint32_t rank) {
   return share_of_sum(type, ranks) >= 2 ? 1 + rank % 2 : 1;
 }
 
-// An average of floats multiplies every input by 1/n first. Of the multiples of n, those that this gives back exactly.
+// An average of floats multiplies every input by 1/n first. These are the multiples of n for which that is exact.
 std::vector<double> whole_averages(DataType type, std::uint32_t ranks) {
   std::array<std::byte, 8> scalar{};
   reciprocal(ranks, type, scalar);

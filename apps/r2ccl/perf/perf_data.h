@@ -1,10 +1,10 @@
 #pragma once
-// What the ranks of `r2ccl perf` send and must receive. All values are whole numbers so small that every type holds them, and every
-// partial result in any order, exactly: a right result has the right bits.
+// What the ranks of `r2ccl perf` send and must receive. All values are whole numbers so small that every type holds
+// them, and every partial result in any order, exactly: a right result has the right bits.
 //
-// Each rank's data repeats after kPeriod elements, a prime, so that data from another rank, operation or place differs: what is
-// repeated is drawn anew for every operation, and no chunk, piece or block is a multiple of it long. Filling and checking
-// then cost what copying and comparing do.
+// Each rank's data repeats after kPeriod elements, so that filling and checking cost only what copying and comparing
+// do. What is repeated is drawn anew for every operation, and the period is a prime, of which no chunk, piece or block
+// is a multiple: so data from another rank, operation or place differs.
 
 #include <cstddef>
 #include <cstdint>
@@ -31,7 +31,7 @@ class PerfData final {
 
   // What `rank` sends, from its element `from` on. The memory holds whole elements.
   void fill(std::span<std::byte> memory, std::uint32_t rank, std::uint64_t from = 0) const;
-  // Elements that are not what they must be, bit by bit.
+  // How many elements are not what they must be, bit by bit.
   std::uint64_t count_wrong(std::span<const std::byte> memory, const Expected& expected) const;
 
   // For tests: the numbers behind the bits.

@@ -1,6 +1,6 @@
 #pragma once
-// What happened to NICs while `r2ccl perf` ran: each rank notes what its sessions met, and rank 0 makes one line per NIC that was
-// broken on purpose or blamed by a verdict.
+// What happened to NICs while `r2ccl perf` ran: each rank notes what its sessions met, and rank 0 makes one line per
+// NIC that was broken on purpose or blamed by a verdict.
 //
 // Times count from the rank's start of measuring; ranks start within one small collective of each other.
 
@@ -19,7 +19,8 @@
 
 namespace r2ccl::apps {
 
-// Of one NIC, as one rank or all of them saw it. Milliseconds; lists are sorted and hold the first kTimesMax of each rank.
+// What happened to one NIC, as one rank or all of them saw it. Times are in milliseconds; lists are sorted and hold the
+// first kTimesMax of each rank.
 struct NicFacts {
   static constexpr std::size_t kTimesMax = 256;
 
@@ -33,8 +34,8 @@ struct NicFacts {
   bool blamed = false;              // by one of them as the culprit
 
   void merge(const NicFacts& other);
-  // The first trouble that the fault can have made, and the last of the fences that follow it closely, of paths that carried something
-  // if any did. Trouble from before the fault is another story.
+  // The first trouble that the fault can have made, and the last of the fences that follow it closely, of paths that
+  // carried something if any did. Trouble from before the fault is another story.
   std::optional<double> noticed() const;
   std::optional<double> repaired() const;
   std::optional<double> returned() const;
@@ -46,7 +47,7 @@ class FaultWatch final : public EventListener {
  public:
   FaultWatch(const ProcessInfo& self, const std::vector<ProcessInfo>& roster, Instant start);
   void on_event(const Event& event) override;
-  // With what the verdicts say.
+  // What was noted, and what the verdicts say.
   FactsByNic facts(const std::vector<Verdict>& verdicts) const;
 
  private:

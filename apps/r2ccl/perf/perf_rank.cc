@@ -114,7 +114,7 @@ class PerfRank final {
   std::vector<PerfRow> rows_;
 };
 
-// Listens while it lives.
+// Listens to the engine's telemetry while it lives.
 class Watching final {
  public:
   explicit Watching(Comm& comm) : comm_(comm) {

@@ -11,7 +11,8 @@
 
 namespace r2ccl::apps {
 
-// Of the iterations, in microseconds. p99 is a time that really was: the smallest that 99 % do not exceed.
+// How the times of a row's iterations spread, in microseconds. p99 is a time that was measured: the smallest that 99 %
+// of them do not exceed.
 struct Spread {
   double mean_us = 0, min_us = 0, p50_us = 0, p99_us = 0, max_us = 0;
 };
@@ -32,7 +33,7 @@ struct PerfRow {
 };
 
 std::string perf_header();
-// Both placements of one row; no second where there is none.
+// A row of the table: both placements, or only one where the collective has no other.
 std::string perf_line(const PerfRow& out_of_place, const std::optional<PerfRow>& in_place);
 // After the table: wrong values, bus bandwidth over all rows, the spread of the last ones.
 std::string perf_summary(const std::vector<PerfRow>& rows);

@@ -10,8 +10,8 @@
 namespace r2ccl::apps {
 namespace {
 
-// Folders are relative to the tool's own: those of a build tree first, then those of cmake/Install.cmake. No place is one where another
-// NCCL could lie.
+// Folders are relative to the tool's own: those of a build tree first, then those of cmake/Install.cmake. No place is
+// one where another NCCL could lie.
 constexpr const char* kInstalledLibraries = R2CCL_LIBRARIES_FROM_TOOL;
 constexpr const char* kInstalledHeaders = R2CCL_HEADERS_FROM_TOOL;
 

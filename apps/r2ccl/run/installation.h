@@ -1,6 +1,6 @@
 #pragma once
-// Where the things lie that are shipped beside this tool. They are found from the tool's own place, so a prefix may be moved after it
-// was installed, and a build tree works like a prefix.
+// Where the things lie that are shipped beside this tool. They are found from the tool's own place, so a prefix may be
+// moved after it was installed, and a build tree works like a prefix.
 
 #include <filesystem>
 
@@ -14,8 +14,8 @@ enum class Shipped {
   kHeaders  // the folder of nccl.h and r2ccl.h
 };
 
-// An absolute path. Where it is not there, the sentence names the places that were looked at and how to put it there. `tool` is the
-// file of the `r2ccl` that runs.
+// An absolute path. Where it is not there, the sentence names the places that were looked at and how to put it there.
+// `tool` is the file of the `r2ccl` that runs.
 Result<std::filesystem::path> find_shipped(Shipped what, const std::filesystem::path& tool);
 
 // The file of the program that runs.

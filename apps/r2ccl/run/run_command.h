@@ -1,5 +1,5 @@
 #pragma once
-// Starts a program as the ranks of a job on this machine: `r2ccl run`.
+// `r2ccl run`: starts a program as the ranks of a job on this machine.
 
 #include "apps/r2ccl/common/command.h"
 

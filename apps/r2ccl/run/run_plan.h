@@ -1,5 +1,6 @@
 #pragma once
-// Ranks on this machine that play several servers: which NICs they have and what each finds in its environment. Values only.
+// Ranks on this machine that play several servers: which NICs they have and what each finds in its environment. Values
+// only.
 //
 // NIC k of server s is 127.(10+k).0.(1+s). Ranks are numbered server by server; rank 0 hosts the rendezvous.
 
@@ -44,7 +45,7 @@ struct RunMeeting {
 // "NAME=value" lines that go before those the process has.
 std::vector<std::string> rank_environment(const RunPlan& plan, const RunMeeting& meeting, std::uint32_t rank);
 
-// Draws a secret and finds a port that is free now, as is the one beside it where the rendezvous will be.
+// Draws a secret and finds a port that is free now; the one beside it, where the rendezvous will be, is free too.
 Result<RunMeeting> arrange_meeting();
 
 }  // namespace r2ccl::apps

@@ -1,5 +1,5 @@
 #pragma once
-// Random collectives under random faults, every element checked: `r2ccl soak`.
+// `r2ccl soak`: random collectives under random faults, every element checked.
 
 #include "apps/r2ccl/common/command.h"
 

@@ -28,8 +28,9 @@ inline constexpr Duration kSoakFaultTime = 6s;   // the longest
 inline constexpr Duration kSoakRecovery = 3s;    // a NIC counts as broken for so long after its fault
 inline constexpr std::uint64_t kSoakBytesMax = 16 << 20;  // of the largest buffer
 
-// Faults of all kinds within the failure model: at no time has a server no sound NIC; on isolated rails at no time has no rail
-// sound NICs in all servers. All are over a tenth of the length before the end. Sorted by time.
+// Faults of all kinds within the failure model, sorted by time: every server always has a sound NIC, and on isolated
+// rails there is always a rail with sound NICs in all servers. All faults are over a tenth of the length before the
+// end.
 std::vector<FaultSpec> soak_faults(const SoakPlan& plan);
 
 // The next collective, as this rank takes part in it. Sizes are spread evenly over the powers of two.

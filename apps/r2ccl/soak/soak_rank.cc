@@ -16,8 +16,8 @@ namespace {
 
 constexpr Duration kTellEvery = 1s;
 
-// The longest pause between two chunks that a collective was given; it listens while it lives. on_event() comes from whoever drives
-// the engine.
+// The longest pause between two chunks that a collective was given; it listens while it lives. on_event() comes from
+// whoever drives the engine.
 class StallWatch final : public EventListener {
  public:
   explicit StallWatch(Comm& comm) : comm_(comm) {
@@ -94,7 +94,7 @@ class SoakRank final {
   }
 
  private:
-  // So that memory of the first half is what the second one needs, too.
+  // Uses all memory that a run can need, so that growth in the second half is not that of a first large collective.
   void use_all_memory() {
     PerfCase one;
     one.collective = find_collective("all_reduce").value();

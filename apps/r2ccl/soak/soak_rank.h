@@ -14,13 +14,13 @@ struct SoakFigures {
   std::uint64_t faults = 0;   // that began
   std::uint64_t wrong = 0;    // elements, over all ranks
   double worst_stall_ms = 0;  // the longest that a collective of any rank waited for its next chunk
-  std::uint64_t rss_growth_bytes =
-      0;  // the most of the second half beyond the most of the first, at the rank where it is most
-  std::uint64_t fd_growth = 0;  // likewise
+  // By how much the most of the second half exceeds the most of the first, at the rank where that is most.
+  std::uint64_t rss_growth_bytes = 0;
+  std::uint64_t fd_growth = 0;  // of open files, counted in the same way
   double seconds = 0;
 };
 
-// At every rank, of all ranks. An error when the communicator failed.
+// Every rank gets the figures of all ranks. An error when the communicator failed.
 Result<SoakFigures> run_soak_rank(const SoakPlan& plan, const Launched& launch, const Settings& settings,
                                   Console& console);
 

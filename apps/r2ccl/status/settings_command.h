@@ -1,5 +1,5 @@
 #pragma once
-// The settings, with default and meaning: `r2ccl settings`.
+// `r2ccl settings`: what can be set, with default and meaning.
 
 #include "apps/r2ccl/common/command.h"
 

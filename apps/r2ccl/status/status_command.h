@@ -1,5 +1,5 @@
 #pragma once
-// How the running processes of this machine get on: `r2ccl status`.
+// `r2ccl status`: how the running processes of this machine get on.
 
 #include "apps/r2ccl/common/command.h"
 

@@ -1,6 +1,6 @@
 #pragma once
-// Arguments of C as values of ours. Everything that a cast would let through is checked here; what remains is comm/call.h's
-// validate(). Each sentence begins with the name of the call.
+// Turns the arguments of C calls into values of ours. Everything that a cast would let through is checked here; what
+// remains is checked by validate() of comm/call.h. Each sentence begins with the name of the call.
 
 #include <nccl.h>
 

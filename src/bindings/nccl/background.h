@@ -5,8 +5,8 @@
 
 namespace r2ccl::bindings {
 
-// Runs it on a thread of its own. When the process exits, exit waits for such work, at most kExitWait: a peer then hears a farewell
-// instead of finding a broken connection.
+// Runs it on a thread of its own. The process's exit waits for such work for a bounded time (kExitWait in
+// background.cc), so that peers hear a farewell instead of finding a broken connection.
 void in_background(std::function<void()> work);
 
 }  // namespace r2ccl::bindings

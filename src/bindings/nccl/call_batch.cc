@@ -42,7 +42,8 @@ std::vector<std::size_t> launch_of_each(const std::vector<QueuedCall>& operation
 
 namespace {
 
-// With the lock held. Nobody has to wait for it any more, so its members let go of it, as it holds on to them.
+// Called with the lock held. Nobody has to wait for the launch any more, so its members let go of it: it holds on to
+// them, and they would keep each other alive.
 void mark_done(const std::shared_ptr<Launch>& launch) {
   launch->begun = launch->done = true;
   for (const auto& part : launch->parts) {

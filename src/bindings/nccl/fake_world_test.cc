@@ -1,6 +1,7 @@
 // A World of ranks in one process without a network, so that the C interface can be tested alone.
 //
-// A collective is done when the last rank has submitted its own; a receive when its message was sent. Sums of float only.
+// A collective is done when the last rank has submitted its own; a receive when its message was sent. Sums of float
+// only.
 
 #include "process/world.h"
 

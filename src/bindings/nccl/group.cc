@@ -37,7 +37,7 @@ Outcome check_self_messages(const std::vector<QueuedCall>& operations) {
   return {};
 }
 
-// Of what runs on one communicator each has its time; communicators run side by side.
+// The time that a group takes: that of the communicator that takes longest, because communicators run side by side.
 Outcome estimate(const std::vector<QueuedCall>& operations, double& seconds) {
   std::map<MemberPtr, std::vector<Call>> calls;
   for (const QueuedCall& one : operations) calls[one.member].push_back(one.call);

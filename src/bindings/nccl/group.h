@@ -1,6 +1,6 @@
 #pragma once
-// Groups: what a thread has asked for between ncclGroupStart() and the outermost ncclGroupEnd(). A call outside a group is a
-// group of one.
+// Groups: what a thread has asked for between ncclGroupStart() and the outermost ncclGroupEnd(). A call outside a group
+// is a group of one. Each thread has its own.
 
 #include <functional>
 #include <memory>
@@ -13,19 +13,19 @@
 
 namespace r2ccl::bindings {
 
-// Runs `body` within the group of this thread, or as one of its own. A failure fails the whole group: nothing of it begins, and its end
-// answers with the first failure.
+// Runs `body` within the group of this thread, or as one of its own. A failure fails the whole group: nothing of it
+// begins, and its end answers with the first failure.
 Outcome in_group(const std::function<Outcome()>& body);
 
 bool is_grouped();  // this thread is between a start and its end
 
-// From inside in_group().
+// Both are called from inside in_group().
 void add_operation(QueuedCall operation);
 void add_job(std::unique_ptr<Job> job);
 
 Outcome group_start();
 Outcome group_end();
-// Ends it without beginning anything. What would have begun, where it was the outermost; nothing otherwise.
+// Ends the group without beginning anything. `dropped` gets what would have begun, where the group was the outermost.
 Outcome group_cancel(std::optional<std::vector<QueuedCall>>& dropped);
 
 }  // namespace r2ccl::bindings

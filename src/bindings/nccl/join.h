@@ -1,5 +1,5 @@
 #pragma once
-// Becoming a rank of a communicator, and ceasing to be one.
+// How a member becomes a rank of a communicator, and how it ceases to be one.
 
 #include <nccl.h>
 
@@ -10,14 +10,15 @@
 
 namespace r2ccl::bindings {
 
-// Both halves of a join, for the jobs that end with one. Gives the member its identity.
+// The two halves of a join, for jobs that end with one. The first gives the member its identity.
 Outcome begin_join(const MemberPtr& member, const UniqueId& id, std::uint32_t rank, std::uint32_t size);
 Outcome finish_join(const MemberPtr& member);
 
-// Without its handle: waits for what runs and says goodbye to the other ranks.
+// For a member whose handle is gone: waits for what runs and says goodbye to the other ranks.
 void say_farewell(const MemberPtr& member);
 
-// A job whose result is a communicator: the caller gets its handle at once and loses it when the job fails in front of it.
+// A job whose result is a communicator: the caller gets its handle at once and loses it when the job fails in front of
+// it.
 class MakingJob : public Job {
  public:
   // A null `out`: no communicator comes of it.

@@ -1,5 +1,5 @@
 #pragma once
-// Shared by launch.cc and host_stream.cc: what one lock guards.
+// Launches and host streams, which call_batch.cc and entry/host_stream.cc share. One lock guards all of it.
 
 #include <condition_variable>
 #include <deque>
@@ -44,8 +44,8 @@ class HostStream final {
 
   void push(std::shared_ptr<Launch> launch);  // with the lock held
   bool idle();
-  Outcome wait();        // until idle; then the first failure since the last look
-  Outcome take_error();  // likewise, without waiting
+  Outcome wait();        // waits until it is idle; answers the first failure since the last look
+  Outcome take_error();  // answers that without waiting
 
  private:
   void run();

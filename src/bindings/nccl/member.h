@@ -1,8 +1,8 @@
 #pragma once
 // One rank of one communicator as the C interface knows it, and the table of those that live.
 //
-// A ncclComm_t is looked up in the table before it is used and its address is never given to another communicator, so a handle that was
-// destroyed, or never was one, is refused instead of followed.
+// A ncclComm_t is looked up in the table before it is used and its address is never given to another communicator, so a
+// handle that was destroyed, or never was one, is refused instead of followed.
 //
 //   state()      ncclInProgress   a non-blocking call runs
 //                ncclSuccess      may be used
@@ -48,7 +48,8 @@ class Member final {
   std::uint32_t rank = 0;
   std::uint32_t size = 0;
   std::string key;  // the same for all ranks of one communicator
-  // The latest one issued, until it is done; guarded by the lock of launch.cc. Whether there is one may be asked without it.
+  // The latest one issued, until it is done; guarded by launch_lock(). Whether there is one may be asked
+  // without it.
   std::shared_ptr<Launch> last_launch;
   std::atomic<bool> has_launch = false;
 
@@ -66,7 +67,8 @@ class Member final {
   void end_pending(const Outcome& outcome);
   void wait_pending();
 
-  // Ends what runs, here and at the other ranks. Revoked, it is quiet: its state is ncclSuccess, but it takes no calls.
+  // Both end what runs, here and at the other ranks. After revoke() that is no failure: the state is ncclSuccess, but
+  // no calls are taken.
   void abort(const std::string& why);
   void revoke();
   // True for the first caller.
@@ -74,7 +76,8 @@ class Member final {
   bool finalizing();
   bool revoked();
 
-  // How a call of it ended: for an operation that fails because this very process gave up, the user's fault and not a peer's.
+  // How a call on it ended, as an outcome. A call that fails because this process itself has aborted the communicator
+  // is invalid usage, not a remote error.
   Outcome judge(const Status& status);
   void note(const Outcome& outcome);
   std::string last_error();
@@ -93,7 +96,7 @@ class Member final {
 
   // Counts a call, and gives the communicator it goes to, which is there.
   Comm& begin_call(std::uint64_t bytes);
-  // Tells the callback what changed since the last look; free where there is none.
+  // Tells the failover callback what changed since the last look; costs nothing where there is none.
   void look_at_nics();
   void on_failover(r2cclFailoverCallback_t callback, void* context);
   void fill(r2cclStats_t& stats);

@@ -1,5 +1,5 @@
 #pragma once
-// Who is in the new communicator, and as which rank. Pure.
+// Who is in the communicator that a split or a shrink makes, and as which rank. Pure.
 
 #include <nccl.h>
 

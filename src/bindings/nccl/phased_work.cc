@@ -18,7 +18,8 @@ Outcome caught(Job& job, Outcome (Job::*half)(int), int phase) {
   }
 }
 
-// How each one ended. A job that failed takes no part in later phases; its peers learn of it by time-out or by its absence.
+// How each one ended. A job that failed takes no part in later phases; its peers learn of it by time-out or by its
+// absence.
 std::vector<Outcome> run_phases(const Jobs& jobs) {
   std::vector<Outcome> outcomes(jobs.size());
   int phases = 0;

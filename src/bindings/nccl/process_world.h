@@ -1,6 +1,6 @@
 #pragma once
-// The World behind the C interface: one per operating-system process, made by the first call that needs it and kept until exit, because
-// other threads may still be inside it when exit begins.
+// The World behind the C interface: one per operating-system process, made by the first call that needs it and kept
+// until exit, because other threads may still be inside it when exit begins.
 
 #include <memory>
 #include <optional>

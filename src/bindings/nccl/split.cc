@@ -1,4 +1,4 @@
-// Communicators from a communicator: split and shrink.
+// How communicators are made from a communicator: split and shrink.
 
 #include <fmt/format.h>
 
@@ -53,7 +53,8 @@ Call gather_bytes(const void* input, void* output, std::uint64_t bytes) {
   return {CallKind::kAllGather, input, output, bytes, DataType::kUint8, {}, 0};
 }
 
-// Everybody who stays meets again under an id that the first of them makes. No call of the parent's is needed for it, so it may have failed.
+// Everybody who stays meets again under an id that the first of them makes. No call of the parent's is needed for it,
+// so it may have failed.
 class Regroup final {
  public:
   Regroup(MemberPtr parent, std::vector<std::uint32_t> stay) : parent_(std::move(parent)), stay_(std::move(stay)) {}
@@ -92,8 +93,8 @@ class Regroup final {
   UniqueId id_;
 };
 
-// Colours first, so that only the first rank of each opens a root; then its id; then everybody joins. The ranks of a parent that was
-// revoked can not tell each other their colours there: they do it in a communicator for that alone.
+// Colours first, so that only the first rank of each opens a root; then its id; then everybody joins. The ranks of a
+// parent that was revoked can not tell each other their colours there: they do it in a communicator for that alone.
 class SplitJob final : public MakingJob {
  public:
   SplitJob(MemberPtr parent, int color, int key, ncclComm_t* out, MemberConfig config)
@@ -200,7 +201,8 @@ class ShrinkJob final : public MakingJob {
   const bool abort_parent_;
 };
 
-// What a child takes over: everything without a config, the policy with one.
+// What a child takes over from its parent: everything. Where a config is given, all but its name and whether it blocks,
+// and then what the config says.
 Outcome child_config(const char* name, const Member& parent, const ncclConfig_t* config, MemberConfig& out) {
   out = parent.config;
   if (config == nullptr) return {};

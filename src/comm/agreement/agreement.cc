@@ -154,8 +154,8 @@ void Agreement::take_answer(std::uint32_t from, std::uint64_t started) {
   dirty_ = true;  // what came meanwhile
 }
 
-// Of the ranks of a server that use a NIC, the one that gets most out of it has it right: the others' trouble lies at the other end.
-// What nobody uses is taken to be well.
+// Of the ranks of a server that use a NIC, the one that gets most out of it has it right: the others' trouble lies at
+// the other end. What nobody uses is taken to be well.
 HealthMap Agreement::merged() const {
   HealthMap map = newest_;
   std::ranges::fill(map.nic, kUnseen);

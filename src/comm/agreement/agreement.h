@@ -5,10 +5,10 @@
 //   rank 0 ── PROPOSE(v, map) ─▶ all                    each stops starting collectives and answers
 //   all ── ANSWER(v, last started) ─▶ rank 0
 //   rank 0 ── COMMIT(v, N = max + 1) ─▶ all             each goes on: below N with the old map, from N on with the new
-//   rank 0 ── WITHDRAW(v) ─▶ all                        when somebody has not answered for kPatience; tried again after kRetry
+//   rank 0 ── WITHDRAW(v) ─▶ all                        if an answer is missing after kPatience; next try after kRetry
 //
-// Role       A state machine without I/O: messages in, messages out. They travel on a session stream between rank 0 and each rank,
-//            so they are neither lost nor repeated nor reordered.
+// Role       A state machine without I/O: messages in, messages out. They travel on a session stream between rank 0 and
+//            each rank, so they are neither lost nor repeated nor reordered.
 // Threads    The communicator's.
 
 #include <cstdint>
@@ -47,7 +47,8 @@ class Agreement final {
   bool may_start(std::uint64_t number);
   void started(std::uint64_t number) { last_started_ = number; }
   const HealthMap& map() const { return map_; }  // of the collective that may start
-  const HealthMap& agreed() const { return next_.empty() ? map_ : next_.back().map; }  // last; perhaps of a later one
+  // The map that was agreed on last; perhaps it is that of a later collective.
+  const HealthMap& agreed() const { return next_.empty() ? map_ : next_.back().map; }
   bool holding() const { return held_.has_value(); }
 
  private:

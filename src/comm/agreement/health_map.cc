@@ -8,7 +8,8 @@
 namespace r2ccl {
 namespace {
 
-// Of all virtual NICs with one number that one machine plays, together: what one of them tells (10 Gbit/s), and about what a kernel moves.
+// What all virtual NICs with one number that one machine plays can move together: the rate that one of them tells
+// (10 Gbit/s), and about what a kernel moves.
 constexpr double kMachineRate = 1.25e9;
 
 // Ranks per server when every server has as many, one server after another; 0 otherwise.

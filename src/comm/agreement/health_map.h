@@ -1,6 +1,6 @@
 #pragma once
-// What all ranks of a communicator believe about the NICs of its servers, as a versioned value, and the cluster it means to the
-// planner. Equal maps give equal clusters on every rank.
+// What all ranks of a communicator believe about the NICs of its servers, as a versioned value, and the cluster it
+// means to the planner. Equal maps give equal clusters on every rank.
 
 #include <cstdint>
 #include <vector>
@@ -15,7 +15,8 @@ struct Placement {
   std::uint32_t servers = 1;
   std::uint32_t gpus = 1;  // ranks per server: rank r is on server r / gpus
   std::uint32_t nics = 1;
-  // Ranks that really share the server's NICs, for ranks that are not laid out server by server: then each counts as a server.
+  // Ranks that really share the server's NICs, for ranks that are not laid out server by server: then each counts as a
+  // server.
   std::vector<std::uint32_t> sharing;  // [server]; 1 where ranks are laid out server by server
   std::vector<double> nic_rate;        // [server * nics + nic] when healthy; 0: there is none
   std::uint32_t played = 1;            // servers that one machine plays, where it plays most: they share its processors
@@ -36,7 +37,7 @@ struct HealthMap {
 };
 HealthMap all_healthy(const Placement& placement);
 
-// Costs of our own transport, for the planner.
+// What our own transport costs, for the planner.
 struct LinkCosts {
   double alpha_s = 10e-6;
   double port_cost_s = 4e-6;  // of a processor; times the servers that a machine plays

@@ -1,5 +1,5 @@
 #pragma once
-// The NICs of this process as its sessions see them, for people.
+// The NICs of this process as its sessions see them, for people. To be called with the engine held.
 
 #include <string>
 #include <vector>

@@ -9,7 +9,7 @@ namespace {
 bool carries(const PathView& path) {
   return path.state == PathState::kUp || path.state == PathState::kSuspect;
 }
-// It was there and is not.
+// A path that was open once and carries nothing now.
 bool lost(const PathView& path) {
   return !carries(path) && path.epoch.value > 0;
 }
@@ -65,7 +65,7 @@ bool NicWatch::never_opens(Nic& nic, bool others_up, Instant now) {
 
 void NicWatch::judge_rate(Nic& nic, double ratio, Instant now) {
   const auto rounded = static_cast<Permille>(std::max(1.0, std::round(ratio * kWhole / kStep)) * kStep);
-  // One that seems slow and is not quite so for a moment goes on seeming so: rates are estimates.
+  // A NIC that seems slow goes on seeming so when it is not quite so for a moment, because rates are estimates.
   const bool seems_slow = ratio < (nic.changing == kNever ? kSlow : kWell);
   const bool news = nic.slow ? ratio > kWell || rounded != nic.rate : seems_slow;
   if (!news) {

@@ -1,9 +1,14 @@
 #pragma once
-// What one process sees of its own NICs, for the health map: lost when it has no carrier, when paths that begin there exist and none is
-// up, or none has opened for kOpenTime while another NIC's did; slow when its rate has been well below its best sibling's, to every peer, for kSlowTime, or
-// far below for kVerySlowTime. (Sessions send less over a slower path anyway; this is for plans, and where processors are short rates
-// differ for a second without any NIC being slow.) A path whose other end has no carrier says nothing about the NIC here: a process that
-// has used its session with one peer only would otherwise take that peer's lost NIC for its own.
+// What one process sees of its own NICs. The ranks agree on a health map from it, and plans follow that map; sessions
+// do not wait for it, they avoid a bad path by themselves.
+//
+//   lost   no carrier; or paths begin at the NIC and none is up; or none of them opened for kOpenTime while another
+//          NIC's did
+//   slow   to every peer its rate was well below its best sibling's for kSlowTime, or far below for kVerySlowTime.
+//          (Where processors are short, rates differ for a second without any NIC being slow.)
+//
+// A path whose other end has no carrier says nothing about the NIC here: a process that has used its session with one
+// peer only would otherwise take that peer's lost NIC for its own.
 
 #include <cstdint>
 #include <set>
@@ -25,7 +30,7 @@ class NicWatch final {
   static constexpr double kSlow = 0.4;    // of the best sibling
   static constexpr double kVerySlow = 0.3;
   static constexpr double kWell = 0.6;    // to be believed again
-  static constexpr Permille kStep = 125;  // rates are rounded to this: small changes are no news
+  static constexpr Permille kStep = 125;  // rates are rounded to this, so that small changes are not reported
 
   explicit NicWatch(std::uint32_t nics) : nics_(nics) {}
 

@@ -1,10 +1,11 @@
 #pragma once
-// Who makes plans. Among a thousand ranks, or on isolated rails, a plan takes longer than a turn of the engine may, so a communicator asks
-// for it and goes on with it when it is there. Meanwhile the engine serves everybody else.
+// Who makes plans. Among a thousand ranks, or on isolated rails, a plan takes longer than a turn of the engine may, so
+// a communicator asks for it and goes on with it when it is there. Meanwhile the engine serves everybody else.
 //
-//   PlanQuestion   what is asked: a value. Its answer is a pure function of it (plans.h), so all ranks get the same plan, whoever
-//                  answers and however late
-//   PlanSource     who answers: the thread of a process (worker_plans.h). Without one a communicator answers by itself, at once
+//   PlanQuestion   what is asked: a value. Its answer is a pure function of it (plans.h), so all ranks get the same
+//                  plan, whoever answers and however late
+//   PlanSource     who answers: the thread of a process (worker_plans.h). Without one a communicator answers by itself,
+//                  at once
 //   AskedPlan      a question on its way; who lets it go wants no answer any more
 
 #include <cstddef>

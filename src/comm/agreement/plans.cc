@@ -49,7 +49,8 @@ Tuning tuning_for(const Request& request, const Cluster& cluster) {
           .exchange_segments = segments_of(piece, finer, kMostExchangeSegments)};
 }
 
-// What can not do this call, or not on this cluster, gives way to auto: alike on every rank, because it is a pure function.
+// What can not do this call, or not on this cluster, gives way to auto: alike on every rank, because it is a pure
+// function.
 Result<Plan> make(const PlanGround& ground, const Request& request, const Cluster& cluster) {
   std::string_view name = "auto";
   if (request.collective == Collective::kAllReduce) {

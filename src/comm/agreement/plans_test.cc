@@ -63,7 +63,8 @@ TEST(Plans, WithoutAWireMessagesOfARingAreWhole) {
   }
 }
 
-// The more unequal servers are, the less their halves of an exchange overlap: then many small messages pay, where NICs are slow.
+// The more unequal servers are, the less their halves of an exchange overlap: then many small messages pay, where NICs
+// are slow.
 TEST(Plans, UnequalServersGetMoreSegmentsThanTheirMessagesAskFor) {
   Cluster cluster =
       cluster_of({.servers = 4, .gpus = 1, .nics = 4, .sharing = {}, .nic_rate = std::vector(16, 62.5e6), .played = 4},

@@ -1,11 +1,13 @@
 #pragma once
-// Where the ranks of one server exchange data through memory they share: each has two slots, and everything happens in rounds.
+// Where the ranks of one server exchange data through memory they share: each has two slots, and everything happens in
+// rounds.
 //
 //   In round t a rank writes its slot t % 2, posts it, and reads the others' slots of round t.
-//   A slot is written again in round t + 2, when all others have posted t + 1: a rank posts t + 1 after it has read all it wants of t.
+//   A slot is written again in round t + 2, when all others have posted t + 1: a rank posts t + 1 after it has read all
+//   it wants of t.
 //
-// So one number per slot is all the synchronisation there is: it says which round the slot holds. Rounds are counted over the life of
-// the board, the same on every rank, because all make the same calls in the same order.
+// So one number per slot is all the synchronisation there is: it says which round the slot holds. Rounds are counted
+// over the life of the board, the same on every rank, because all make the same calls in the same order.
 //
 // Each post carries a tag, by which ranks that do not make the same call find each other out.
 //
@@ -28,7 +30,7 @@ class Board final {
 
   std::uint32_t ranks() const { return ranks_; }
   std::uint32_t rank() const { return rank_; }
-  // Of data in a slot.
+  // How much data a slot holds.
   std::size_t slot_bytes() const { return stride_ - kHead; }
 
   std::uint64_t round() const { return round_; }  // that this rank posts next
@@ -42,7 +44,8 @@ class Board final {
     mine.posted.store(round_, std::memory_order_release);
   }
 
-  // If the slot of the next round is ours already, its first line comes to this processor while the caller does something else.
+  // If the slot of the next round is ours already, its first line comes to this processor while the caller does
+  // something else.
   void fetch_next() {
     if (missing_before_post() == UINT32_MAX) head(rank_, round_).tag = 0;
   }
@@ -57,7 +60,7 @@ class Board final {
     }
     return UINT32_MAX;
   }
-  // Of a round that was posted and that this rank has not left.
+  // Of a round that `rank` has posted and that this rank has not left.
   std::uint64_t tag(std::uint32_t rank, std::uint64_t round) const { return head(rank, round).tag; }
   const std::byte* read(std::uint32_t rank, std::uint64_t round) const { return at(rank, round) + kHead; }
 

@@ -8,8 +8,8 @@ namespace {
 constexpr std::uint64_t kLine = 64;  // bytes of a cache line: shares of two ranks do not meet in one
 // Below this, in bytes that one rank reads, a second round costs more than reducing everything everywhere.
 constexpr std::uint64_t kReducedByAll = 32 << 10;
-// Two slots with no more than this of each of a few ranks stay in the processors' caches. Where whole slots need only a few rounds, those
-// rounds cost less than smaller ones do by staying there.
+// With no more than this in a slot, the two slots of each of a few ranks stay in the processors' caches. Where whole
+// slots need only a few rounds, these cost less than more and smaller ones that stay there.
 constexpr std::uint64_t kCachedSlot = 1 << 20;
 constexpr std::uint64_t kFewChunks = 2;
 
@@ -51,7 +51,7 @@ BoardRun::BoardRun(Board& board, const Device& device, const Call& call, ReduceK
   rounds_ = chunks_ + (by_shares_ ? 1 : 0);
 }
 
-// Into equal chunks of at most `most` bytes. Small messages have no time for divisions.
+// Cuts the data into equal chunks of at most `most` bytes. Small messages have no time for divisions.
 void BoardRun::cut(std::uint64_t total, std::uint64_t most) {
   total_ = chunk_count_ = total;
   chunks_ = 1;
@@ -65,7 +65,7 @@ BoardRun::Range BoardRun::chunk(std::uint64_t number) const {
   return {first, std::min(chunk_count_, total_ - first)};
 }
 
-// Of a chunk, in elements of the buffer: whole cache lines, the last ranks' may be shorter or empty.
+// A rank's share of a chunk, in elements of the buffer: whole cache lines; the last ranks' may be shorter or empty.
 BoardRun::Range BoardRun::share(const Range& chunk, std::uint32_t rank) const {
   const std::uint64_t ranks = board_.ranks();
   const std::uint64_t line = kLine / width_;
@@ -94,7 +94,7 @@ bool BoardRun::reads(std::uint32_t rank) const {
   }
 }
 
-// Of those whose slot this round is read, the first that has not posted it.
+// The first rank that has not posted this round among those whose slot is read in it.
 std::uint32_t BoardRun::first_unread() const {
   for (std::uint32_t rank = 0; rank < board_.ranks(); ++rank) {
     if (reads(rank) && !board_.posted(rank, board_.round() - 1)) return rank;
@@ -139,7 +139,7 @@ std::vector<std::uint32_t> BoardRun::waiting_for() const {
   return rank == UINT32_MAX ? std::vector<std::uint32_t>{} : std::vector{rank};
 }
 
-// What others read of this rank in this round.
+// Writes what others read of this rank in this round.
 void BoardRun::fill(std::byte* slot) const {
   const Range part = chunk(next_);
   const std::uint32_t me = board_.rank();
@@ -171,7 +171,7 @@ void BoardRun::fill(std::byte* slot) const {
   }
 }
 
-// In the order of ranks; what the others posted lies at `offset` of their slots.
+// Reduces in the order of ranks; what the others posted lies at `offset` of their slots.
 void BoardRun::reduce_from_all(std::byte* result, const std::byte* own, std::uint64_t round, std::uint64_t offset,
                                std::uint64_t count) const {
   const auto of = [&](std::uint32_t rank) { return rank == board_.rank() ? own : board_.read(rank, round) + offset; };
@@ -185,8 +185,8 @@ void BoardRun::drain() const {
   const std::uint64_t round = board_.round() - 1;
   if (!reduces(call_.kind)) return drain_blocks(round);
   if (call_.kind == CallKind::kReduceScatter) {
-    // In place the result lies where this rank's own input does, which may be needed last: it grows in our own part of the next
-    // slot, that nobody reads.
+    // In place the result lies where this rank's own input does, which may be needed last: it grows in our own part of
+    // the next slot, that nobody reads.
     const Range part = chunk(next_);
     std::byte* const grown = board_.slot(board_.round()) + board_.rank() * stride_;
     reduce_from_all(grown, input(board_.rank() * call_.count + part.first), round, board_.rank() * stride_, part.count);

@@ -1,14 +1,16 @@
 #pragma once
-// One collective of ranks that share a board (board.h): what a schedule is to the network, rounds are to shared memory.
+// One collective of ranks that share a board (board.h). It needs no schedule: it goes in rounds, in which every rank
+// posts what others want to read and then reads what it wants itself.
 //
 //   all_reduce, reduce   small: a round in which everybody posts its input; whoever wants the result reduces all of it.
-//                        large: in chunks. Round t posts the input of chunk t, for each rank the share it reduces, and the own share of
-//                        the result of chunk t - 1; then the own share of chunk t is reduced and the shares of t - 1 are copied out.
+//                        large: in chunks. Round t posts the input of chunk t, for each rank the share it reduces, and
+//                        the own share of the result of chunk t - 1; then the own share of chunk t is reduced and the
+//                        shares of t - 1 are copied out.
 //   reduce_scatter       as the first half of that
 //   the others           post what others want, copy what one wants
 //
-// Reductions are in the order of ranks, ((0 + 1) + 2) + …, whatever the size, so results have the same bits on every rank.
-// A rank that reads nothing does not wait for those that do, except where its slot is still being read.
+// Reductions are in the order of ranks, ((0 + 1) + 2) + …, whatever the size, so results have the same bits on every
+// rank. A rank that reads nothing does not wait for those that do, except where its slot is still being read.
 //
 // Ownership  Board, device and user memory are borrowed until over(). Threads: one at a time.
 
@@ -25,13 +27,14 @@ namespace r2ccl {
 
 class BoardRun final {
  public:
-  // Input and output as the call means them; all_to_all must not be in place. count > 0. `kind` stands for the call's operation.
+  // Input and output as the call means them; all_to_all must not be in place. count > 0. `kind` stands for the call's
+  // operation.
   BoardRun(Board& board, const Device& device, const Call& call, ReduceKind kind, std::uint64_t tag);
 
   // Goes as far as it can, a round at most. True: something moved.
   bool step();
   bool over() const { return part_ == Part::kOver; }
-  // Posted something else than we did: the run goes no further.
+  // A rank that posted something else than we did; then the run goes no further.
   const std::optional<std::uint32_t>& mismatched() const { return mismatched_; }
   std::vector<std::uint32_t> waiting_for() const;  // the first that is missing; none when it gets on
 

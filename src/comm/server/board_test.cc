@@ -1,4 +1,5 @@
-// Collectives on a board: every kind, in any order of steps, one after another on the same slots, against what the API promises.
+// Collectives on a board: every kind, in any order of steps, one after another on the same slots, against what the API
+// promises.
 
 #include "comm/server/board.h"
 

@@ -1,13 +1,16 @@
 #pragma once
-// How the ranks of a communicator come together: rank 0 hears of everybody, and those of one server come to share memory.
+// How the ranks of a communicator come together: rank 0 hears of everybody, and those of one server come to share
+// memory.
 //
 //   rank 0                      the others
 //          ◀── kHere ──         joined; with the memory it made, where it leads its server
-//          ── kGo ──▶           all have; with all that was made. Where every server has one rank, this is the end of it
+//          ── kGo ──▶           all have; with all that was made. The end, where every server has one rank
 //          ◀── kMapped ──       what this rank can do with its server's
 //          ── kStart ──▶        what all of a server can
 //
-// Role       A state machine without I/O but for the memory itself: letters in, letters out (words.h). Threads: the communicator's.
+// Role       A state machine without I/O but for the memory itself: letters in, letters out
+//            (call_notice.h).
+// Threads    The communicator's.
 
 #include <cstdint>
 #include <string>
@@ -30,7 +33,7 @@ class Gathering final {
   Gathering(const std::vector<ProcessInfo>& members, std::uint32_t rank, bool share, std::uint64_t nonce);
 
   std::size_t letter_bytes_max() const { return 1 + neighbours_.tickets_bytes(); }
-  // Of the four kinds above. False: it can not be read, or has no place here.
+  // Takes a letter of one of the four kinds above. False: it can not be read, or has no place here.
   bool on_letter(std::uint32_t from, Letter kind, ByteView content);
   std::vector<Out> take_out();
   bool over() const { return over_; }

@@ -1,12 +1,13 @@
 #pragma once
-// The ranks of a communicator that share a server, and the memory they share. Nobody uses it before everybody there can: what has to be
-// said until then travels in the letters of gathering.h, whose contents are made and read here.
+// The ranks of a communicator that share a server, and the memory they share. Nobody uses it before everybody there
+// can: what has to be said until then travels in the letters of gathering.h, whose contents are made and read here.
 //
-// The lowest rank of each server makes the memory. There are two things to do with it: collectives of ranks that are all on one server
-// (board.h), and messages that are copied straight out of the sender's memory (peer_copy.h), which not every kernel allows. Where nothing can
-// be shared, ranks of one server talk over its NICs like any others.
+// The lowest rank of each server makes the memory. There are two things to do with it: collectives of ranks that are
+// all on one server (board.h), and messages that are copied straight out of the sender's memory (peer_copy.h), which
+// not every kernel allows. Where nothing can be shared, ranks of one server talk over its NICs like any others.
 //
-// Ownership  The memory, the board and the peer_copy. Threads: the communicator's.
+// Ownership  Owns the memory, the Board and the PeerCopy.
+// Threads    The communicator's.
 
 #include <cstdint>
 #include <optional>
@@ -32,7 +33,10 @@ class Neighbours final {
   const std::vector<std::uint32_t>& here() const;
   std::size_t tickets_bytes() const { return groups_.size() * Arena::Ticket::kWireSize; }  // of all servers
 
-  // Makes the memory where this rank leads. Without it the server does not share.
+  // What the letters of gathering.h say, in the order in which they are sent: put_… writes a letter's content, the
+  // function behind it reads it at the other end.
+  //
+  // Makes the memory where this rank leads its server. Where that fails the server does not share.
   void offer(std::uint64_t nonce);
   void put_offer(Writer& out) const;
   bool take_offer(std::uint32_t from, Reader& in);  // rank 0; false: it can not be read
@@ -44,7 +48,7 @@ class Neighbours final {
   void put_verdicts(Writer& out) const;
   void settle(Reader& in);
 
-  // Once settled. Null where not all of here() can.
+  // Null before settle(), and where not all of here() can.
   Board* board() { return board_ ? &*board_ : nullptr; }
   PeerCopy* peer_copy() { return peer_copy_ ? &*peer_copy_ : nullptr; }
 

@@ -1,15 +1,16 @@
 #pragma once
-// Messages between ranks of one server without a NIC: what is sent stays where it is, its address goes through memory that the ranks
-// share, and the receiver copies it out of the sender's process, once.
+// Messages between ranks of one server without a NIC: what is sent stays where it is, its address goes through memory
+// that the ranks share, and the receiver copies it out of the sender's process, once.
 //
 //   sender ── (stream, tag, address, bytes, number) ─▶ receiver       into a ring between the two
 //   receiver copies when a receive is posted for it, in order per stream
 //   sender ◀── done(number) ── receiver
 //
-// A rank that lets go says so in the shared memory first; a copy that was made when its sender had let go does not count, because the
-// sender's memory may have been anything by then.
+// A rank that lets go says so in the shared memory first; a copy that was made when its sender had let go does not
+// count, because the sender's memory may have been anything by then.
 //
-// Ownership  The memory is the caller's, zero at first. What is sent and received stays valid until it is done, or close().
+// Ownership  The memory is the caller's, zero at first. What is sent and received stays valid until it is done, or
+//            close().
 // Threads    One at a time in a process. No waiting: step() looks at every ring.
 
 #include <atomic>
@@ -31,8 +32,8 @@ class PeerCopy final {
     std::uint64_t bytes;
     Status status;
   };
-  static constexpr std::uint64_t kBytesPerStep = 4
-                                                 << 20;  // copied before step() returns, and then the message it is at
+  // So much is copied before step() returns, beyond it only the rest of the message it is at.
+  static constexpr std::uint64_t kBytesPerStep = 4 << 20;
 
   static std::size_t bytes_for(std::size_t ranks);
   // `here`: the ranks that share `memory`, in order. `process`: this one's, as the others can name it.
@@ -48,10 +49,10 @@ class PeerCopy final {
   void send(std::uint32_t to, std::uint64_t stream, const std::byte* data, std::uint64_t bytes, std::uint64_t tag,
             std::uint64_t token);
   void receive(std::uint32_t from, std::uint64_t stream, std::byte* data, std::uint64_t bytes, std::uint64_t token);
-  // What was done since; true: something moved.
+  // Copies what can be copied and appends what is done; true: something moved.
   bool step(std::vector<Done>& done);
   bool waits() const { return open_ > 0; }
-  // Nothing of this rank's memory is read or written afterwards to any effect.
+  // Lets go: whatever still reads or writes this rank's memory afterwards has no effect.
   void close();
 
  private:

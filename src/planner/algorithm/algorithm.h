@@ -1,6 +1,6 @@
 #pragma once
-// One function per algorithm, each in the file of its name. All are PlanFunctions (planner/plan.h); those marked * plan for one
-// rank per server only and are lifted to several by hierarchical().
+// One function per algorithm, each in the file of its name. All are PlanFunctions (planner/plan.h); those marked * plan
+// for one rank per server only and are lifted to several by hierarchical().
 
 #include "planner/plan.h"
 
@@ -22,11 +22,11 @@ Result<Plan> plan_optcc(const Request& request, const Cluster& cluster, const Tu
 Result<Plan> plan_weighted_direct(const Request& request, const Cluster& cluster, const Tuning& tuning);  // *
 Result<Plan> plan_trees(const Request& request, const Cluster& cluster, const Tuning& tuning);            // *
 
-// Reduce-scatter inside each server, `between` per GPU on its shard, all-gather inside; the three pipelined by segment. With one
-// GPU per server it is `between` itself.
+// Reduce-scatter inside each server, `between` per GPU on its shard, all-gather inside; the three pipelined by segment.
+// With one GPU per server it is `between` itself.
 Result<Plan> hierarchical(const Request& request, const Cluster& cluster, const Tuning& tuning, PlanFunction between);
-// weighted_direct for many servers with several GPUs, where shards would make messages too small: whole messages rotate over the
-// GPUs of a server.
+// weighted_direct for many servers with several GPUs, where shards would make messages too small: whole messages rotate
+// over the GPUs of a server.
 Result<Plan> plan_rotated_direct(const Request& request, const Cluster& cluster, const Tuning& tuning);
 
 // The other collectives, any number of GPUs per server.

@@ -1,5 +1,5 @@
-// One ring over the servers whose messages are striped over all NICs that are alive, by their rates. The slowest edge paces it. On
-// isolated rails the ring is re-ranked first, so that neighbours have many rails in common.
+// One ring over the servers whose messages are striped over all NICs that are alive, by their rates. The slowest edge
+// paces it. On isolated rails the ring is re-ranked first, so that neighbours have many rails in common.
 
 #include <algorithm>
 

@@ -1,5 +1,5 @@
-// Large data goes out by relays (relays.h): the root's server gives each other server its part, which that one sends to all the rest,
-// while inside each server every GPU passes its shard on. Small data goes down a tree.
+// Large data goes out by relays (relays.h): the root's server gives each other server its part, which that one sends to
+// all the rest, while inside each server every GPU passes its shard on. Small data goes down a tree.
 
 #include "planner/algorithm/algorithm.h"
 #include "planner/algorithm/parts/relays.h"
@@ -17,7 +17,7 @@ constexpr std::array<const char*, 2> kInName{"in_after", "in_before"};
 
 const Index kSegment = outer_plus(0);
 
-// recv, and on to the first of `to`; then to the others of it from the output.
+// Adds steps that receive, pass on to the first of `to`, and then send to the others of it from the output.
 void take_and_pass(Lane& lane, const Step& take, std::uint32_t server, const std::vector<std::uint32_t>& to,
                    std::uint32_t channel, const Relays& relays) {
   lane.steps.push_back(to.empty() ? take : and_send(take, relays.rank(server, to[0]), channel));
@@ -41,7 +41,8 @@ std::vector<Lane> root_lanes(const Relays& relays, std::uint32_t gpus, std::uint
   return {std::move(own), std::move(deal)};
 }
 
-// Beside the root: takes its shard from it and passes each part to the server that relays it, and to the others beside the root.
+// The lanes of a GPU in the root's server: it takes its shard from the root and passes each part to the server that
+// relays it, and to the other GPUs beside the root.
 std::vector<Lane> front_lanes(const RankPlace& me, const Relays& relays, std::uint32_t servers,
                               std::uint32_t segments) {
   const Relays::Run run = relays.all();
@@ -57,7 +58,8 @@ std::vector<Lane> front_lanes(const RankPlace& me, const Relays& relays, std::ui
   return lanes;
 }
 
-// Takes its part of its shard, passes it to all other relays and inside; and takes theirs, to pass them inside.
+// The lanes of a GPU that relays: it takes its part of its shard and passes it to all other relays and to its own
+// server; it takes the others' parts too, and passes them to its own server.
 void add_relay_lanes(std::vector<Lane>& lanes, const RankPlace& me, const Relays& relays, std::uint32_t segments) {
   const std::vector<std::uint32_t> neighbours = relays.neighbours(me.gpu);
   const std::array<Relays::Run, 2> runs = relays.others(me.server);

@@ -1,6 +1,6 @@
-// All ranks talk to all ranks at once, in one segment. In two hops: every rank owns an equal piece, is sent it by all others, adds and
-// sends the sum back. In one hop, for the smallest messages: every rank sends its whole input to all others, and each adds all of
-// them by itself. Everybody adds in the order of ranks, so all get the same bits.
+// All ranks talk to all ranks at once, in one segment. In two hops: every rank owns an equal piece, is sent it by all
+// others, adds and sends the sum back. In one hop, for the smallest messages: every rank sends its whole input to all
+// others, and each adds all of them by itself. Everybody adds in the order of ranks, so all get the same bits.
 
 #include <algorithm>
 
@@ -18,8 +18,8 @@ constexpr std::uint32_t kLowerLane = 1;
 
 const Where kWhole{fixed(0), fixed(0)};
 
-// The input is sent from a copy: in place, the sum is written over it while the sends are under way, and waiting for their receipts
-// would cost the second hop that this way saves.
+// The input is sent from a copy: in place, the sum is written over it while the sends are under way, and waiting for
+// their receipts would cost the second hop that this way saves.
 std::vector<Lane> one_hop(std::uint32_t me, std::uint32_t p) {
   const Index next = rotate(me + 1, 1, p);
   Lane out{.name = "out", .inner = p - 1, .inner_begin = 1, .steps = {}};

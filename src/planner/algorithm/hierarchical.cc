@@ -1,14 +1,15 @@
-// Several ranks per server: reduce-scatter inside each server, any algorithm between servers per GPU on its shard, all-gather inside.
-// The algorithm between servers is planned for one rank per server and lifted: GPU i of every server runs it on shard i, in place on
-// the output, where the reduce-scatter left the server's sum. Two ways to overlap the three stages:
+// Several ranks per server: reduce-scatter inside each server, any algorithm between servers per GPU on its shard,
+// all-gather inside. The algorithm between servers is planned for one rank per server and lifted: GPU i of every server
+// runs it on shard i, in place on the output, where the reduce-scatter left the server's sum. Two ways to overlap the
+// three stages:
 //
-//   by segment    where the lanes between servers go through the segments one after another; the stages inside the server do the
-//                 same, each segment at its own time.
+//   by segment    where the lanes between servers go through the segments one after another; the stages inside the
+//                 server do the same, each segment at its own time.
 //   by instance   any other lanes: the data is cut into a few parts and each part has lanes of its own.
 //
-// Layout: the segments outside, each cut into one shard per GPU, each shard into the pieces of the algorithm between servers. So a
-// shard of a segment is contiguous and moves inside the server as one message. Lanes between servers use other pairs of ranks than
-// lanes inside, so their channels can not meet.
+// Layout: the segments outside, each cut into one shard per GPU, each shard into the pieces of the algorithm between
+// servers. So a shard of a segment is contiguous and moves inside the server as one message. Lanes between servers use
+// other pairs of ranks than lanes inside, so their channels can not meet.
 
 #include <algorithm>
 #include <cmath>
@@ -25,18 +26,19 @@
 namespace r2ccl {
 namespace {
 
-// The stages inside a server ask for more segments than the exchange alone; with many servers that is too many messages.
+// The stages inside a server ask for more segments than the exchange alone; with many servers that is too many
+// messages.
 constexpr std::uint32_t kMostSegments = 96;
 constexpr std::uint32_t kMostSegmentsOfFew = 128;
 constexpr std::uint32_t kFewServers = 16;
 constexpr std::uint32_t kMostInstances = 8;
 constexpr std::uint32_t kMostLanes = 64;  // between servers, of one rank
-// Segments that the reduce-scatter inside a server may be ahead of the exchange between servers, and how many where they are short.
-// Fewer expose latency; more fill the fabric's queues, in front of what is urgent.
+// Segments that the reduce-scatter inside a server may be ahead of the exchange between servers, and how many where
+// they are short. Fewer expose latency; more fill the fabric's queues, in front of what is urgent.
 constexpr double kPace = 4;
 constexpr double kMostPace = 8;
 
-// What is lifted, and how.
+// The plan between servers that is lifted, and how.
 struct Composition {
   Plan between;
   std::uint32_t gpus = 1;
@@ -132,7 +134,8 @@ Index Lifting::lift_rank(Index rank) const {
   return rank;
 }
 
-// Pieces stay neighbours of their shard and spans are numbered after all pieces, so an index must stay among one or the other.
+// Pieces stay neighbours of their shard and spans are numbered after all pieces, so an index must stay among one or the
+// other.
 Index Lifting::lift_span(const Step& step, const Lane& lane) const {
   const std::uint32_t spans = static_cast<std::uint32_t>(c_.between.header.layout.spans.size());
   Index span = step.span;
@@ -162,7 +165,8 @@ Operand Lifting::lift_operand(Operand operand, std::uint32_t instance) const {
 Step Lifting::lift(Step step, const Lane& lane, std::uint32_t instance) const {
   for (Wait& wait : step.waits) wait.lane += instance * static_cast<std::uint32_t>(between_.size());
   if (uses_data(step)) {
-    // By instance, the lane that reduces inside the server idles as long as any other: its later iterations end with its first.
+    // By instance, the lane that reduces inside the server idles as long as any other: its later iterations end with
+    // its first.
     const std::int32_t segment = c_.by_segment ? *behind_outer(step.segment) : 0;
     step.waits.push_back(
         {.lane = reduce_in(instance), .step = c_.by_segment ? 0 : segments() - 1, .outer_offset = segment});
@@ -179,7 +183,8 @@ Step Lifting::lift(Step step, const Lane& lane, std::uint32_t instance) const {
   return step;
 }
 
-// What the reduce-scatter stays close to: without it, it would run ahead at the fabric's full speed and the rest would queue behind it.
+// What the reduce-scatter stays close to: without it, it would run ahead at the fabric's full speed and the rest would
+// queue behind it.
 std::vector<Wait> Lifting::paced() const {
   std::vector<Wait> waits;
   for (std::uint32_t l = 0; l < between_.size(); ++l) {
@@ -193,8 +198,8 @@ std::vector<Wait> Lifting::paced() const {
   return waits;
 }
 
-// GPU i adds up shard i of every segment. By instance each has a receiving lane: then a lane between servers can wait for it
-// whatever its own iteration is.
+// GPU i adds up shard i of every segment. By instance each has a receiving lane: then a lane between servers can wait
+// for it whatever its own iteration is.
 void Lifting::add_reduce(std::vector<Lane>& lanes) const {
   const Index mine = shard(fixed(place_.gpu));
   const Index theirs = shard(rotate(place_.gpu + 1, 1, c_.gpus));
@@ -227,8 +232,8 @@ void Lifting::add_reduce(std::vector<Lane>& lanes) const {
   std::move(receiving.begin(), receiving.end(), std::back_inserter(lanes));
 }
 
-// For a step of the gather lane: until every lane between servers has written what it writes. Lanes run in order, so the last
-// writing step of each stands for all of them.
+// For a step of the gather lane: until every lane between servers has written what it writes. Lanes run in order, so
+// the last writing step of each stands for all of them.
 std::vector<Wait> Lifting::written(std::uint32_t instance) const {
   std::vector<Wait> waits;
   for (std::uint32_t l = 0; l < between_.size(); ++l) {
@@ -283,14 +288,15 @@ std::vector<Lane> Lifting::lanes() const {
   return lanes;
 }
 
-// Stages overlap but for one part of the data, which passes them one after the other.
+// The stages overlap, except for one part of the data, which passes them one after the other.
 double composed_s(const Plan& between, const Cluster& cluster, double bytes, std::uint32_t parts) {
   const double local_s = intra_time_s(cluster, bytes);
   return std::max(between.predicted_s, local_s) + std::min(between.predicted_s, local_s) / parts +
          2 * cluster.intra_alpha_s;
 }
 
-// What a segment spends on its way does not shorten with it.
+// How far ahead the reduce-scatter inside a server may be. Latency does not get shorter with segments, so short
+// segments need more of them.
 std::int32_t pace_for(double segment_s, const Cluster& cluster) {
   const double under_way_s = 2 * (cluster.alpha_s + cluster.intra_alpha_s);
   return static_cast<std::int32_t>(std::min(kPace + std::floor(under_way_s / segment_s), kMostPace));
@@ -308,7 +314,8 @@ std::uint32_t instances_for(const Plan& between, const Cluster& cluster, std::ui
   return instances;
 }
 
-// A GPU whose NIC is lost moves what its NIC would have moved over the fabric as well: that alone takes longer than the network does.
+// A GPU whose NIC is lost moves what its NIC would have moved over the fabric as well: that alone takes longer than the
+// network does.
 bool fabric_decides(const Cluster& cluster) {
   const double g = cluster.gpus;
   const double q = cluster.servers;

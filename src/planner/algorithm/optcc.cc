@@ -1,12 +1,14 @@
-// OptCC: four stages per segment around one slow server S. The N healthy ones reduce-scatter a segment around their ring, S
-// exchanges one section with one of them at a time, and they all-gather it:
+// OptCC: four stages per segment around one slow server S. The N healthy ones reduce-scatter a segment around their
+// ring, S exchanges one section with one of them at a time, and they all-gather it:
 //   order 1 (patterns A, C): ring reduce, owner -> S, which adds its own, S -> owner, ring gather;
 //   order 2 (patterns B, D): S -> head of the chain (its own raw section), ring reduce, ring gather, owner -> S.
-// So S moves its data once each way, the least there is. Bodies of N slots are laid out such that each slot is one cycle over all
-// servers, S spliced between healthy t and t + 1: every port has one peer per slot, and k segments take k + 1 bodies.
+// So S moves its data once each way, the least there is. Bodies of N slots are laid out such that each slot is one
+// cycle over all servers, S spliced between healthy t and t + 1: every port has one peer per slot, and k segments take
+// k + 1 bodies.
 //
-// Below half loss S would idle. Its spare time goes to ordinary rings over the cycle of the slot ("filling"): class t has its own
-// rings, which go on a few steps in slot t of every body, so that the load of a slot is the same on all ports.
+// Below half loss S would idle. Its spare time goes to ordinary rings over the cycle of the slot ("filling"): class t
+// has its own rings, which go on a few steps in slot t of every body, so that the load of a slot is the same on all
+// ports.
 
 #include <fmt/format.h>
 
@@ -23,7 +25,8 @@
 namespace r2ccl {
 namespace {
 
-// What happens to a segment in a body of its cycle. Pattern 0..3 is A..D; `cycle` 0 is the body's own, -1 the one before.
+// What happens to a segment in a body of its cycle. Pattern 0..3 is A..D; `cycle` 0 is the body's own, -1 the one
+// before.
 struct StarEntry {
   std::uint32_t pattern = 0;
   std::int32_t cycle = 0;
@@ -81,8 +84,8 @@ struct StarShape {
   std::uint32_t pieces() const { return fill_piece(healthy * rings, 0); }
 
   std::uint32_t ring_steps() const { return 2 * healthy; }
-  // Of the fill steps of a class, those before body `body`. The bodies that have one less are spread evenly, the first and the last
-  // among them: with half of the stages missing, these two need it least.
+  // Of the fill steps of a class, those before body `body`. The bodies that have one less are spread evenly, the first
+  // and the last among them: with half of the stages missing, these two need it least.
   std::uint32_t fill_before(std::uint32_t body) const {
     const std::uint32_t missing = steps * bodies() - rings * ring_steps();
     const std::uint32_t gaps = missing > 1 ? missing - 1 : 1;
@@ -125,10 +128,11 @@ class StarMember final {
     return me_ == shape_.up(slot) ? shape_.slow : shape_.rank(shape_.down(me_));
   }
 
-  // The fill steps of a slot depend on each other around the cycle, and S, which has its section first, paces them. So the others
-  // have the second section in parts between the steps, or not cut before or amid the two.
+  // The fill steps of a slot depend on each other around the cycle, and S, which has its section first, paces them. So
+  // the others have the second section in parts between the steps, or not cut before or amid the two.
   void emit_slot(std::uint32_t body, std::uint32_t slot) {
-    // Ports with time to spare are kept in step too, but not where the messages of a slot are many and wait for each other.
+    // Ports with time to spare are kept in step too, but not where the messages of a slot are many and wait for each
+    // other.
     lists_.fence(shape_.lag, shape_.parts == 1);
     const std::uint32_t first = shape_.fill_before(body);
     const std::uint32_t last = shape_.fill_before(body + 1);
@@ -159,7 +163,8 @@ class StarMember final {
     return shape_.section(segment, (edge + 2 * n - step - (reduces ? 1 : 0)) % n);
   }
 
-  // Sections that S and its two neighbours of this slot exchange: t gives section t; t + 1 gets the raw section t or its own sum.
+  // Sections that S and its two neighbours of this slot exchange: t gives section t; t + 1 gets the raw section t or
+  // its own sum.
   void emit_exchange(std::uint32_t body, std::uint32_t slot) {
     const StarBody& what = kBodies[body % 4];
     if (slow() || me_ == slot) exchange_out(body, slot, slow() ? what.from_slow : what.to_slow);
@@ -200,14 +205,14 @@ class StarMember final {
   PortLists lists_;
 };
 
-// In units of the data.
+// Sizes as shares of the data.
 struct Sizes {
   double section = 0;
   double fill = 0;  // one message of a ring
 };
 
-// In a slot of unit length sections are 1 - 1/l and every edge of the cycle has 2/l - 1 left; without filling a slot is as long as
-// two sections, or one at S's rate.
+// In a slot of unit length sections are 1 - 1/l and every edge of the cycle has 2/l - 1 left; without filling a slot is
+// as long as two sections, or one at S's rate.
 Sizes sizes_of(const StarShape& shape) {
   const double l = shape.slowdown;
   const double n = shape.healthy;
@@ -218,7 +223,7 @@ Sizes sizes_of(const StarShape& shape) {
   return {section / data, fill / data};
 }
 
-// Of a slot, at unit rate: a healthy port with its neighbour, or one that S paces.
+// The time of a slot at unit rate: that of a healthy port with its neighbour, or of one that S paces.
 double slot_time(const StarShape& shape, const Sizes& sizes, std::uint32_t body) {
   const double fill = (shape.fill_before(body + 1) - shape.fill_before(body)) * sizes.fill;
   const bool half = body == 0 || body == shape.segments;  // of the stages

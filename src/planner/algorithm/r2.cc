@@ -1,11 +1,11 @@
-// R²CCL-AllReduce for one degraded server. Stage 1: a ring of all servers on (1 - Y) of the data, at the degraded server's rate,
-// beside a ring of the healthy ones on the tail Y, at the rate that is left. Stage 2: the degraded server pushes its own tail
-// through the chain of the healthy ones, each adds it to its sum and forwards it as it came, while the last of them sends the sum of
-// the healthy ones to the degraded server. So that server moves only Y there, each way at once. Stage 2 begins at each server when
-// its stage 1 is over.
+// R²CCL-AllReduce for one degraded server. Stage 1: a ring of all servers on (1 - Y) of the data, at the degraded
+// server's rate, beside a ring of the healthy ones on the tail Y, at the rate that is left. Stage 2: the degraded
+// server pushes its own tail through the chain of the healthy ones, each adds it to its sum and forwards it as it came,
+// while the last of them sends the sum of the healthy ones to the degraded server. So that server moves only Y there,
+// each way at once. Stage 2 begins at each server when its stage 1 is over.
 //
-// With K chunks instead (what the authors' code does): the tail is reduced onto the first healthy server chunk by chunk, and each
-// finished chunk is broadcast from there along the chain, which ends at the degraded server.
+// With K chunks instead (what the authors' code does): the tail is reduced onto the first healthy server chunk by
+// chunk, and each finished chunk is broadcast from there along the chain, which ends at the degraded server.
 
 #include <fmt/format.h>
 
@@ -100,7 +100,8 @@ void single_pass(const R2& r2, std::uint32_t place, FirstStage& stage) {
   relay_pass(r2, place, stage);
 }
 
-// A lane of the chunked stage: outer = chunk, inner = segment within the chunk, one step per column. Only the first is gated.
+// A lane of the chunked stage: outer = chunk, inner = segment within the chunk, one step per column. Only the first is
+// gated.
 template <class MakeStep>
 Lane chunk_lane(const R2& r2, std::string name, const std::vector<Wait>& waits, MakeStep make) {
   const std::uint32_t inside = r2.levels.segments / r2.chunks;
@@ -168,7 +169,7 @@ Result<std::uint32_t> degraded_server(const Cluster& cluster) {
   return degraded[0];
 }
 
-// α, port cost and the filling of the chain included.
+// The time of stage 2, with α, port cost and the filling of the chain.
 double stage_two_seconds(const R2& r2, double tail_bytes, std::uint32_t segments, const Cluster& cluster) {
   const double slow = cluster.server_rate(r2.chain[0]);
   const double columns = r2.tail().size();

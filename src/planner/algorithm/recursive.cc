@@ -1,8 +1,8 @@
-// R²CCL-AllReduce for several bandwidth classes: a ring of all servers at the rate of the slowest class, beside it rings of the
-// faster servers at the rate that is left, class by class. Then every part is merged with what the servers outside its ring have:
-// member c of the ring owns column c of the part, each excluded server sends its column c straight to it, and the owner adds them to
-// the ring's sum and sends the result straight to everybody else. So an excluded server moves the part once each way, and a member of
-// t little more: (t - 1 + excluded) / t.
+// R²CCL-AllReduce for several bandwidth classes: a ring of all servers at the rate of the slowest class, beside it
+// rings of the faster servers at the rate that is left, class by class. Then every part is merged with what the servers
+// outside its ring have: member c of the ring owns column c of the part, each excluded server sends its column c
+// straight to it, and the owner adds them to the ring's sum and sends the result straight to everybody else. So an
+// excluded server moves the part once each way, and a member of t little more: (t - 1 + excluded) / t.
 
 #include <fmt/format.h>
 
@@ -22,7 +22,7 @@ namespace {
 constexpr std::uint32_t kMostLevels = 4;
 constexpr std::size_t kMostClasses = 12;  // nearly equal ones are one, until there are no more than these
 
-// Steps of one level's merging on one server. Outer iterations are segments.
+// Makes the steps that merge one level's part on one server. Outer iterations are segments.
 struct Merge {
   const Level& level;
   std::uint32_t raw_channel;  // excluded -> owner
@@ -98,7 +98,7 @@ std::vector<Lane> lanes_of(const Levels& levels, std::uint32_t server) {
   return std::move(stage.lanes);
 }
 
-// Of the busiest server, for unit data.
+// The time of the busiest server, for unit data.
 double merge_seconds(const Levels& levels, const Cluster& cluster) {
   double slowest = 0;
   for (std::uint32_t server = 0; server < cluster.servers; ++server) {
@@ -127,7 +127,8 @@ bool connected(const Levels& levels, const Cluster& cluster) {
   return true;
 }
 
-// The least bandwidths of the classes, rising. The two that are nearest to each other are one until there are few enough.
+// The least bandwidths of the classes, rising. The two that are nearest to each other are one until there are few
+// enough.
 std::vector<double> classes_of(const Cluster& cluster) {
   std::vector<double> rates;
   for (std::uint32_t server = 0; server < cluster.servers; ++server) rates.push_back(cluster.server_rate(server));
@@ -151,7 +152,7 @@ std::vector<std::uint32_t> servers_from(const Cluster& cluster, double rate) {
   return members;
 }
 
-// The cheapest choice of classes, tried all: at most 231 of them.
+// The cheapest choice of classes. All are tried: there are at most 231.
 std::optional<Levels> best_levels(const Cluster& cluster) {
   const std::vector<double> classes = classes_of(cluster);
   std::optional<Levels> best;

@@ -1,9 +1,9 @@
-// Ranks exchange everything they have with the rank at distance 1, 2, 4 …: log2 p hops. With p not a power of two the first ranks
-// join in pairs: the even one hands its data to the odd one before and gets the result after.
+// Ranks exchange everything they have with the rank at distance 1, 2, 4 …: log2 p hops. With p not a power of two the
+// first ranks join in pairs: the even one hands its data to the odd one before and gets the result after.
 //
-// Both ends of an exchange add the same two values, one as a + b and the other as b + a. That is the same sum bit by bit for every
-// type and operation we have, so all ranks end alike. Every exchange adds into memory of its own: what it sends may be read by the
-// transport until the end.
+// Both ends of an exchange add the same two values, one as a + b and the other as b + a. That is the same sum bit by
+// bit for every type and operation we have, so all ranks end alike. Every exchange adds into memory of its own: what it
+// sends may be read by the transport until the end.
 
 #include <algorithm>
 #include <bit>
@@ -53,7 +53,7 @@ std::vector<Lane> lanes_of(std::uint32_t me, const Rounds& rounds) {
   return {std::move(lane)};
 }
 
-// Rounds one after another: what each server sends in a round, over the NICs it has.
+// The time of all rounds, which follow each other: in a round each server's bytes go over the NICs it has.
 Result<double> predict(double bytes, const Cluster& cluster, const Rounds& rounds) {
   const auto hop = [&](auto&& sends_to) -> Result<double> {
     PairBytes traffic(cluster.servers);

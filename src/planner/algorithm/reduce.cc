@@ -1,6 +1,7 @@
-// broadcast backwards. Large data: in each server every GPU adds up its shard, each server's part of the sums goes to the server that
-// relays it, which adds all and sends the result to the root's server; there the root's neighbours add theirs, and the root its own.
-// Small data goes up a tree. Sums on their way are in scratch: only the root has an output.
+// broadcast backwards. Large data: in each server every GPU adds up its shard, each server's part of the sums goes to
+// the server that relays it, which adds all and sends the result to the root's server; there the root's neighbours add
+// theirs, and the root its own. Small data goes up a tree. Sums on their way are in scratch: only the root has an
+// output.
 
 #include <algorithm>
 
@@ -17,12 +18,13 @@ constexpr std::uint32_t kRootChannel = 4;
 constexpr std::array<const char*, 2> kSumName{"sum_after", "sum_before"};
 constexpr std::array<const char*, 2> kInName{"in_after", "in_before"};
 
-// Scratch: one slot for each lane that sums what it sends on; then the sums of the own part, which stay for `kept` segments.
+// Scratch: one slot for each lane that sums what it sends on; then the sums of the own part, which stay for `kept`
+// segments.
 constexpr std::uint32_t kPassingSlots = 2;
 
 const Index kSegment = outer_plus(0);
 
-// The own input plus what `others` of the server give, into `between`.
+// Steps that add the own input and what `others` of the server give, into `between`.
 std::vector<Step> add_neighbours(std::uint32_t server, const std::vector<std::uint32_t>& others, const Where& where,
                                  const Operand& between, std::uint32_t channel, const Relays& relays) {
   std::vector<Step> steps;
@@ -55,7 +57,8 @@ std::vector<Lane> root_lanes(const Relays& relays, std::uint32_t gpus, std::uint
   return {std::move(root)};
 }
 
-// Beside the root: adds its neighbours' and its own to what the relays send, for the root.
+// The lanes of a GPU in the root's server: it adds its neighbours' data and its own to what the relays send, and gives
+// the sum to the root.
 std::vector<Lane> front_lanes(const RankPlace& me, const Relays& relays, std::uint32_t servers,
                               std::uint32_t segments) {
   const Relays::Run run = relays.all();
@@ -77,7 +80,7 @@ std::vector<Lane> front_lanes(const RankPlace& me, const Relays& relays, std::ui
   return lanes;
 }
 
-// Sums of the shard inside the server: the own part to be kept, the others' parts for their relays.
+// The lanes that add up the shard inside the server. The own part is kept, the others' parts go to their relays.
 void add_sum_lanes(std::vector<Lane>& lanes, const RankPlace& me, const Relays& relays, std::uint32_t segments,
                    const Operand& kept) {
   const std::vector<std::uint32_t> neighbours = relays.neighbours(me.gpu);
@@ -102,8 +105,8 @@ void add_sum_lanes(std::vector<Lane>& lanes, const RankPlace& me, const Relays& 
   }
 }
 
-// Adds the other servers' sums of the own part to the kept one and sends the result to the root's server. The runs take turns, so
-// the order of additions is fixed.
+// Adds the other servers' sums of the own part to the kept one and sends the result to the root's server. The runs take
+// turns, so the order of additions is fixed.
 void add_part_lanes(std::vector<Lane>& lanes, const RankPlace& me, const Relays& relays, std::uint32_t segments,
                     const Operand& kept, std::uint32_t depth) {
   const std::array<Relays::Run, 2> runs = relays.others(me.server);

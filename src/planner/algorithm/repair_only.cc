@@ -1,5 +1,6 @@
-// What hot repair leaves behind when nobody plans anew: the healthy rings, where the ring of a lost NIC goes over the next one that
-// is alive. That NIC carries two shares (more only when more than half are lost), so the whole takes twice as long.
+// What hot repair leaves behind when nobody plans anew: the healthy rings, where the ring of a lost NIC goes over the
+// next one that is alive. That NIC carries two shares (more only when more than half are lost), so the whole takes
+// twice as long.
 
 #include <fmt/format.h>
 
@@ -11,8 +12,8 @@
 namespace r2ccl {
 namespace {
 
-// The NIC that serves each rail at each server: its own, or the next one that carries the fewest. On isolated rails both ends of a lane must move together, so a rail that is lost
-// anywhere moves everywhere.
+// The NIC that serves each rail at each server: its own, or the next one that carries the fewest. On isolated rails
+// both ends of a lane must move together, so a rail that is lost anywhere moves everywhere.
 Result<std::vector<std::uint8_t>> backups(const Cluster& cluster) {
   const std::uint32_t m = cluster.nics;
   const auto usable = [&](std::uint32_t server, std::uint32_t nic) {
@@ -42,7 +43,7 @@ Result<std::vector<std::uint8_t>> backups(const Cluster& cluster) {
   return nic_of_rail;
 }
 
-// Of the slowest NIC, to each of the rings it carries.
+// The rate that the slowest NIC has for each of the rings it carries.
 double slowest_rate(const Cluster& cluster, const std::vector<std::uint8_t>& nic_of_rail) {
   double slowest = cluster.nic_rate;
   for (std::uint32_t server = 0; server < cluster.servers; ++server) {

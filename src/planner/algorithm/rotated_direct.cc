@@ -1,15 +1,18 @@
-// weighted_direct for many servers with several GPUs each. Sharding every message over the g GPUs would make it g times smaller; here
-// each message stays whole and the GPU that carries it rotates. Servers fall into g classes, v mod g. In round (segment) r the GPU i
-// of server u carries the traffic of u with class (i - u - r) mod g, in both directions and in both halves. One round:
+// weighted_direct for many servers with several GPUs each. Sharding every message over the g GPUs would make it g times
+// smaller; here each message stays whole and the GPU that carries it rotates. Servers fall into g classes, v mod g. In
+// round (segment) r the GPU i of server u carries the traffic of u with class (i - u - r) mod g, in both directions and
+// in both halves. One round:
 //
 //   local_rs   each GPU collects its class of the server's sum from its neighbours
-//   net rs     it sends each leaf (the piece of one owner) to the same GPU of the owner; there every GPU adds what arrives on it
-//   own        the partial sums of the server's own leaf meet on the home GPU, the one that carries the server's own class, and the
-//              result goes to all GPUs of the server
+//   net rs     it sends each leaf (the piece of one owner) to the same GPU of the owner; there every GPU adds what
+//              arrives on it
+//   own        the partial sums of the server's own leaf meet on the home GPU, the one that carries the server's own
+//              class, and the result goes to all GPUs of the server
 //   net ag     each GPU sends the result to its class and receives the leaves of its class, `lag` rounds behind net rs
 //   local_ag   it passes its class on to its neighbours, without the own leaf, which they have
 //
-// Messages between servers are n / (q K). Pieces are ordered by class, so a class moves inside the server as one message.
+// Messages between servers are n / (q K). Pieces are ordered by class, so a class moves inside the server as one
+// message.
 
 #include <fmt/format.h>
 
@@ -39,7 +42,8 @@ enum LaneNumber : std::uint32_t {
 constexpr std::int32_t kPace = 4;
 // Rounds between the halves of the exchange at least: GPUs with large and with small classes even out.
 constexpr std::uint32_t kLeastLag = 5;
-// Classes of different sizes cost this many rounds, times the square of their number over that of the servers: as measured.
+// Classes of different sizes cost this many rounds, times the square of their number over that of the servers: as
+// measured.
 constexpr double kUneven = 6;
 constexpr std::uint64_t kManySegments = 64;  // with fewer, shards are too small for weighted_direct
 // With less than two servers a class, some GPUs carry nothing in a round and others all: 25 to 36 % were measured.
@@ -199,8 +203,9 @@ Index Rotation::class_of(std::int64_t base, std::int32_t by_inner, std::uint32_t
           .offset = static_cast<std::int32_t>(table)};
 }
 
-// Classes differ in size by one or two members (the own one lacks this server). The inner loop covers as many as all have; what is
-// more stands before it, one step each. `make(c, skip, first)` makes the step for the member `skip` places on, or for the loop.
+// Classes differ in size by one or two members (the own one lacks this server). The inner loop covers as many as all
+// have; what is more stands before it, one step each. `make(c, skip, first)` makes the step for the member `skip`
+// places on, or for the loop.
 template <class MakeStep>
 void Rotation::add_classes(Lane& lane, std::uint32_t behind, bool loop, MakeStep make) const {
   for (std::uint32_t c = 0; c < classes_.gpus; ++c) {
@@ -256,8 +261,8 @@ Lane Rotation::net_out() const {
 Lane Rotation::net_in() const {
   const Index now = outer_plus(0);
   const auto behind = -static_cast<std::int32_t>(lag_);
-  // The home GPU starts from the server's own sum, which is in its output; others have nothing of the own leaf but, in place, their
-  // input, which must have left.
+  // The home GPU starts from the server's own sum, which is in its output; others have nothing of the own leaf but, in
+  // place, their input, which must have left.
   const auto reduce = [&](std::uint32_t c, std::uint32_t skip) {
     Step step =
         recv_reduce(rank_at(backward(c, skip), c), {own_leaf(), now}, Buffer::kOutput, Buffer::kOutput, kNetReduce);
@@ -281,7 +286,8 @@ void Rotation::add_local_reduce(std::vector<Lane>& lanes) const {
   const Index theirs = class_of(place_.gpu + 1, 1, classes_.class_span(0));
   const Index mine = class_of(place_.gpu, 0, classes_.class_span(0));
   Lane out = inside("local_rs_out");
-  // Close to the exchange between servers: it would run ahead at the fabric's full speed and the rest would queue behind it.
+  // Close to the exchange between servers: it would run ahead at the fabric's full speed and the rest would queue
+  // behind it.
   Wait paced = net_done(kNetIn, false);
   paced.outer_offset -= kPace;
   out.steps.push_back(after(paced, send(place_.next(), {theirs, outer_plus(0)}, Buffer::kInput, kClassSum)));
@@ -292,7 +298,8 @@ void Rotation::add_local_reduce(std::vector<Lane>& lanes) const {
   lanes.push_back(std::move(into));
 }
 
-// Partial sums to the home GPU, the result from it. Each GPU looks for the home among its peers, which it finds unless it is the home.
+// Partial sums to the home GPU, the result from it. Each GPU looks for the home among its peers, which it finds unless
+// it is the home.
 void Rotation::add_own(std::vector<Lane>& lanes) const {
   const Where where{own_leaf(), outer_plus(0)};
   const Guard home = is_home(place_.gpu, 0);

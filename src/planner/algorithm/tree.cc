@@ -1,4 +1,5 @@
-// A tree over all ranks: sums go up, the result comes down, in a few segments. Binary, or flat where that is predicted to be faster.
+// A tree over all ranks: sums go up, the result comes down, in a few segments. Binary, or flat where that is predicted
+// to be faster.
 
 #include "planner/algorithm/tree.h"
 
@@ -179,8 +180,8 @@ Result<Plan> plan_tree(const Request& request, const Cluster& cluster, const Tun
   plan.lanes = [tree = std::move(tree), segments](std::uint32_t rank) {
     Lane up = up_lane(tree, rank, segments, Buffer::kOutput, kUpChannel);
     Lane down = down_lane(tree, rank, segments, Buffer::kOutput, kDownChannel);
-    // The root sends what it summed. For the others the result proves that their sum was received; it must be seen, as the result
-    // may be written over what the sum was made from.
+    // The root sends what it summed. For the others the result proves that their sum was received; it must be seen, as
+    // the result may be written over what the sum was made from.
     down.steps[0].waits.push_back({.lane = kUpLane, .step = static_cast<std::uint32_t>(up.steps.size()) - 1});
     return std::vector<Lane>{std::move(up), std::move(down)};
   };

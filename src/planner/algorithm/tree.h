@@ -1,6 +1,6 @@
 #pragma once
-// Trees over all ranks, and the steps that add up along them or pass down. One GPU of each server speaks for it, so that data
-// crosses between servers once for each edge of the tree of servers.
+// Trees over all ranks, and the steps that add up along them or pass down. One GPU of each server speaks for it, so
+// that data crosses between servers once for each edge of the tree of servers.
 
 #include <cstdint>
 #include <vector>
@@ -19,7 +19,8 @@ struct Tree {
   std::uint32_t near_depth = 0;                      // and inside a server
 };
 
-// Nodes have up to `degree` children between servers, and inside a server as many again. Complete, counted from the root's place.
+// Nodes have up to `degree` children between servers, and inside a server as many again. Complete, counted from the
+// root's place.
 Tree tree_of(const Cluster& cluster, std::uint32_t root, std::uint32_t degree);
 // Where rails do not join every two servers: the tree of fewest hops, with the least servers first.
 Result<Tree> tree_along_rails(const Cluster& cluster, std::uint32_t root);

@@ -1,10 +1,10 @@
-// Packed trees: a part of the data is added up along a tree towards its root and the sum goes back down the same tree. All trees run
-// side by side, in segments. On isolated rails the trees come from pack_trees() (stars, and relays where servers share too little);
-// on a routed fabric they are of low degree, which keeps the number of peers per tree small.
+// Packed trees: a part of the data is added up along a tree towards its root and the sum goes back down the same tree.
+// All trees run side by side, in segments. On isolated rails the trees come from pack_trees() (stars, and relays where
+// servers share too little); on a routed fabric they are of low degree, which keeps the number of peers per tree small.
 //
-// Everything a rank sends is one lane and everything it receives another; a round of both loops handles one segment of every tree.
-// What a server passes on it handles some rounds later than what it starts from, so that no lane waits for a message that has just
-// been sent. Both ends of an edge handle a message in the same round and in the same order.
+// Everything a rank sends is one lane and everything it receives another; a round of both loops handles one segment of
+// every tree. What a server passes on it handles some rounds later than what it starts from, so that no lane waits for
+// a message that has just been sent. Both ends of an edge handle a message in the same round and in the same order.
 
 #include <fmt/format.h>
 
@@ -52,8 +52,8 @@ RailTree measured(TreeShape shape) {
   return tree;
 }
 
-// When things happen: ticks, `round` of them in a round. RailTree t begins at tick t % round of the round of its segment, so that trees
-// which are many follow each other; a round of one tick has all trees at once.
+// When things happen. A round has `round` ticks, and tree t begins at tick t % round of the round of its segment, so
+// that many trees follow each other. In a round of one tick all trees begin at once.
 struct Pace {
   std::uint32_t segments = 1;
   std::uint32_t slots = 2;
@@ -182,7 +182,8 @@ class RankLanes final {
   Events events_;
 };
 
-// How unevenly adding up and giving back load the servers (pipeline.h): both overlap except in the first and last rounds.
+// How unevenly adding up and giving back load the servers (pipeline.h): both overlap except in the first and last
+// rounds.
 double unevenness(const Forest& forest, const Cluster& cluster) {
   double half = 0;
   double whole = 0;
@@ -208,7 +209,7 @@ std::uint32_t most_levels(const Forest& forest) {
   return levels;
 }
 
-// Of the busiest server for one segment.
+// How many messages the busiest server handles for one segment.
 double most_messages(const Forest& forest) {
   std::vector<double> messages(forest.servers, 0);
   for (const RailTree& tree : forest.trees) {
@@ -221,7 +222,7 @@ double most_messages(const Forest& forest) {
   return *std::ranges::max_element(messages);
 }
 
-// Trees that share an edge, towards the same end: messages of one connection in a round.
+// The most trees that share an edge in one direction: so many messages a connection has in a round.
 std::uint32_t most_shared(const Forest& forest) {
   std::vector<std::uint32_t> trees(std::size_t{forest.servers} * forest.servers, 0);
   for (const RailTree& tree : forest.trees) {
@@ -282,8 +283,8 @@ double set_pace(Packed& packed, const Request& request, const Cluster& cluster, 
     pace.slots = pipeline.slots + most_shared(forest) - 1;
     return pipeline.predicted_s;
   }
-  // A hop takes its latency both ways, and the messages of other trees that meet at a server; ticks are short, so room is cheap, and
-  // a lane that waits holds up all its trees.
+  // A hop takes its latency both ways, and the messages of other trees that meet at a server; ticks are short, so room
+  // is cheap, and a lane that waits holds up all its trees.
   const double tick_s = std::max(ideal_s / (trees * pace.segments), 1e-9);
   pace.hop =
       4 + cluster.servers / 3 + 2 * static_cast<std::uint32_t>(std::min(std::ceil(cluster.alpha_s / tick_s), trees));

@@ -1,6 +1,6 @@
-// Server i owns share rho_i of the data. Everybody sends that piece straight to its owner, which adds in fixed order and sends the
-// sum straight back: two hops, and T* for any bandwidths. In segments, so that the two halves overlap: a weak server sends more
-// than it receives in the first half and receives more than it sends in the second.
+// Server i owns share rho_i of the data. Everybody sends that piece straight to its owner, which adds in fixed order
+// and sends the sum straight back: two hops, and T* for any bandwidths. In segments, so that the two halves overlap: a
+// weak server sends more than it receives in the first half and receives more than it sends in the second.
 
 #include <algorithm>
 

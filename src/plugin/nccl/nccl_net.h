@@ -1,14 +1,14 @@
 #pragma once
-// NCCL's network plugin interface, versions 8 to 12: layouts that NCCL's loader expects, in our own words. What NCCL calls
-// `ncclNetPlugin_vN` is an object of type NetVN here. Nothing in this file decides anything.
+// NCCL's network plugin interface, versions 8 to 12: layouts that NCCL's loader expects, in our own words. What NCCL
+// calls `ncclNetPlugin_vN` is an object of type NetVN here. Nothing in this file decides anything.
 //
 //   v8 → v9    sizes are size_t; forced flush, virtual devices, largest transfers
 //   v9 → v10   profiler in init, profiler handles in isend and irecv, traffic class in connect
 //   v10 → v11  a context per communicator, finalize, attributes, requests of several parts
 //   v11 → v12  eight devices in a virtual one, rail and plane
 //
-// Contract   A call never blocks. connect and accept give null until the connection stands; isend and irecv give a null request
-//            when they can not take one now; test says whether a request is over.
+// Contract   A call never blocks. connect and accept give null until the connection stands; isend and irecv give a null
+//            request when they can not take one now; test says whether a request is over.
 
 #include <cstddef>
 #include <cstdint>
@@ -40,8 +40,8 @@ inline constexpr unsigned long kSubsystemInit = 0x1;
 inline constexpr unsigned long kSubsystemNet = 0x10;
 using Logger = void (*)(int level, unsigned long subsystems, const char* file, int line, const char* format, ...);
 
-// Events for NCCL's profilers: begun with what NCCL gave as parent, and told apart by what the callback puts into `event`. Ours look
-// like those of NCCL's own sockets, so that profilers know how to read them.
+// Events for NCCL's profilers: begun with what NCCL gave as parent, and told apart by what the callback puts into
+// `event`. Ours look like those of NCCL's own sockets, so that profilers know how to read them.
 enum ProfilerStep : int { kEventStart = 0, kEventStop = 1 };
 using Profiler = NetResult (*)(void** event, int step, void* parent, std::int64_t kind, void* data);
 inline constexpr std::int64_t kSocketEventKind = (std::int64_t{2} << 16) | 1;  // sockets, version 1

@@ -37,7 +37,7 @@ struct Plugin {
   std::map<Secret, NetComm*> connecting;
 };
 
-// The one of this process. Guarded by its mutex, but for calls on connections, which exist only while it does.
+// The plugin of this process. Its mutex guards everything but calls on connections, which exist only while it does.
 struct Home {
   std::mutex mutex;
   int users = 0;
@@ -57,7 +57,8 @@ Home& home() {
   return *instance;
 }
 
-// Nobody finalized the plugin, and its code or its process goes: what is left is said, and its threads end.
+// Says goodbye and ends the threads where nobody has finalized the plugin when its code is unloaded or its process
+// ends.
 struct AtTheEnd {
   ~AtTheEnd() {
     Home& here = home();

@@ -1,11 +1,11 @@
 #pragma once
-// The net plugin without NCCL's version numbers: what every interface version is an adapter of.
+// The net plugin without NCCL's version numbers. Every interface version (versions.cc) is an adapter of it.
 //
-// One object per process, made by the first init() and gone with the last finalize(); versions 8 to 10 have no finalize, there it
-// stays until the process ends, and says goodbye then.
+// There is one plugin per process, made by the first init() and gone with the last finalize(). Versions 8 to 10 have no
+// finalize: there it stays until the process ends, and says goodbye then.
 //
-// Failure    As NCCL's codes: remote error when the other end is gone or has closed, system error when our own NICs are. Whatever is
-//            thrown below ends here, as an internal error with one line in the log.
+// Failure    As NCCL's codes: remote error when the other end is gone or has closed, system error when our own NICs
+//            are. Whatever is thrown below ends here, as an internal error with one line in the log.
 // Threads    Any, as NCCL's contract says: one connection from one thread at a time.
 
 #include <cstddef>

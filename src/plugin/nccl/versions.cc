@@ -50,8 +50,8 @@ NetResult init_v8(nccl::Logger logger) {
 NetResult init_v10(nccl::Logger logger, nccl::Profiler profiler) {
   return plugin::init(logger, profiler);
 }
-// The context says nothing: connections of all communicators share the sessions of the process. Not null, so that NCCL has something
-// to hand back.
+// The context says nothing: connections of all communicators share the sessions of the process. Not null, so that NCCL
+// has something to hand back.
 NetResult init_v11(void** context, std::uint64_t, nccl::NetCommConfig*, nccl::Logger logger, nccl::Profiler profiler) {
   static char something;
   *context = &something;

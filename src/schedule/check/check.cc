@@ -50,7 +50,8 @@ std::optional<std::uint64_t> run_alike(Shorter run, Geometry geometry, const Sym
   return messages ? std::optional(*messages) : std::nullopt;
 }
 
-// By the ranks that stand for all, if there are any. Nothing if there are none, or if they refuse it: then all ranks say why.
+// By the ranks that stand for all, if there are any. Nothing if there are none, or if they refuse it: then all ranks
+// say why.
 std::optional<std::uint64_t> check_alike(const Schedule& schedule) {
   const Result<Geometry> geometry = shape_of(schedule);
   if (!geometry) return std::nullopt;
@@ -65,8 +66,8 @@ std::optional<std::uint64_t> check_alike(const Schedule& schedule) {
   return run_alike({.schedule = std::move(in_full), .sweep_channels = {}}, *geometry, *symmetry);
 }
 
-// A short run may refuse what is fine in full (it has fewer slots), and names iterations of the short loops; so the full run has
-// the last word, where it is affordable.
+// A short run may refuse what is fine in full (it has fewer slots), and names iterations of the short loops; so the
+// full run has the last word, where it is affordable.
 Result<std::uint64_t> check_shortest(const Schedule& schedule) {
   if (const std::optional<std::uint64_t> messages = check_alike(schedule)) return *messages;
   const std::optional<Shorter> shorter = shortened(schedule);

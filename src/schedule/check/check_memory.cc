@@ -64,7 +64,8 @@ bool CheckRun::locate(LaneState& lane, Buffer buffer, const Index& slot, bool wr
   return true;
 }
 
-// In all_to_all data moves between blocks, but never to another place of a block: only so are lengths equal for every size.
+// In all_to_all data moves between blocks, but never to another place of a block: only so are lengths equal for every
+// size.
 bool CheckRun::belongs(Value value, std::uint32_t cell) const {
   if (value.origin == cell) return true;
   if (header_.collective != Collective::kAllToAll) return false;

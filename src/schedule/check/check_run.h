@@ -1,17 +1,20 @@
 #pragma once
 // Symbolic execution of a schedule over all ranks, once out of place or once in place.
 //
-// Lanes run until they block on a message, a free slot or a wait. Nothing in a schedule can choose, and two lanes may only share an
-// end of a connection when waits order them, so every execution moves the same messages and one order stands for all.
+// Lanes run until they block on a message, a free slot or a wait. Nothing in a schedule can choose, and two lanes may
+// only share an end of a connection when waits order them, so every execution moves the same messages and one order
+// stands for all.
 //
-// Races. Within a rank every lane knows how many steps of each other lane happened before (a vector clock that follows the order of
-// lanes and the waits; messages of other ranks are not used). Every cell remembers who wrote it last and who used it since.
+// Races. Within a rank every lane knows how many steps of each other lane happened before (a vector clock that follows
+// the order of lanes and the waits; messages of other ranks are not used). Every cell remembers who wrote it last and
+// who used it since.
 //   read:  the last write must have happened before.
-//   write: the last write and all reads since must have happened before, and every send from the cell must be known to be received:
+//   write: the last write and all reads since must have happened before, and every send from the cell must be known to
+//          be received, in one of two ways:
 //     - a wait for that sending step happened before, or
-//     - the message being written came back: it holds this rank's own contribution to a cell that the rank sent only once. Then it
-//       was made from that send, which was received, and what the rank knew at that send happened before; the same goes for reads
-//       and writes. (Contributions of others say nothing: they may have come another way.)
+//     - the message being written came back: it holds this rank's own contribution to a cell that the rank sent only
+//       once. Then it was made from that send, which was received, and what the rank knew at that send happened before;
+//       the same goes for reads and writes. (Contributions of others say nothing: they may have come another way.)
 //   Slots acknowledge nothing, since empty messages are skipped and a free slot may be that of another message.
 
 #include <cstdint>
@@ -30,8 +33,8 @@ namespace r2ccl {
 
 class CheckRun final {
  public:
-  // All must outlive the run. shape_of() accepted the schedule. With a symmetry only the ranks that stand for all are run, and the
-  // schedule may have the lanes of no more; what is refused then is not named well.
+  // All must outlive the run. shape_of() accepted the schedule. With a symmetry only the ranks that stand for all are
+  // run, and the schedule may have the lanes of no more; what is refused then is not named well.
   CheckRun(const Schedule& schedule, const Geometry& geometry, ContributionSets& sets, bool in_place,
            const Symmetry* symmetry = nullptr);
 
@@ -91,7 +94,8 @@ class CheckRun final {
     std::uint32_t values = 0;  // where in values_, unless it is one
     Value value;               // the first
   };
-  // One direction of a channel between two ranks. Lanes are numbers of all lanes; events are of the last use of each end.
+  // One direction of a channel between two ranks. Lanes are numbers of all lanes; events are of the last use of each
+  // end.
   struct Connection {
     std::uint32_t head = kNone;
     std::uint32_t tail = kNone;
@@ -138,8 +142,8 @@ class CheckRun final {
     std::vector<std::uint64_t> waited;      // by wait of the lane: outer iteration it was last passed for, plus one
     std::vector<std::uint32_t> first_wait;  // by step, into `waited`
     std::vector<std::uint32_t> peers;       // connections of steps by inner iteration, kNone before the first use
-    std::vector<std::uint32_t>
-        first_peer;  // by step, into `peers`: incoming, then outgoing; kNone: moves with the outer loop
+    // By step, into `peers`: incoming, then outgoing; kNone: moves with the outer loop.
+    std::vector<std::uint32_t> first_peer;
     std::vector<std::uint32_t> waiters;  // lanes of all, blocked on this one
     bool is_waited_for = false;
     bool keeps_snapshots = false;

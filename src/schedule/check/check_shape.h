@@ -1,6 +1,6 @@
 #pragma once
-// What can be said about a schedule without running it: that its numbers are in bounds and its work is bounded, so that the rest of
-// the checker may use them without fear; and how its vector is cut into cells.
+// What can be said about a schedule without running it: that its numbers are in bounds and its work is bounded, so that
+// the rest of the checker may use them without fear; and how its vector is cut into cells.
 
 #include <cstdint>
 #include <vector>
@@ -19,7 +19,8 @@ struct Windows {
 Windows windows_of(Collective collective);
 bool has_blocks(Collective collective);
 
-// The vector as cells: one piece in one segment. Pieces without a share are left out, since steps on them do nothing.
+// The vector as cells; a cell is one piece in one segment. Pieces without a share are left out, since steps on them do
+// nothing.
 struct Geometry {
   std::uint32_t pieces = 0;
   std::uint32_t segments = 0;
@@ -58,8 +59,9 @@ struct LoopShape {
   std::uint64_t per_outer = 0;  // steps visited in one outer iteration
 };
 
-// kMisuse with one sentence. After it: indices in Wait, Span and Lane are valid, evaluating any Index can not overflow, and the
-// number of visited steps and of cells is bounded. Indices of peers, spans, segments and slots are checked where they are used.
+// kMisuse with one sentence. After it: indices in Wait, Span and Lane are valid, evaluating any Index can not overflow,
+// and the number of visited steps and of cells is bounded. Indices of peers, spans, segments and slots are checked
+// where they are used.
 Result<Geometry> shape_of(const Schedule& schedule);
 
 }  // namespace r2ccl

@@ -66,7 +66,8 @@ class Pattern {
     return std::ranges::all_of(lane.steps, [this](const Step& s) { return take(s); });
   }
 
-  // At most one message of a connection for each segment in an outer iteration, and nothing that goes from segment to segment.
+  // At most one message of a connection for each segment in an outer iteration, and nothing that goes from segment to
+  // segment.
   bool take_sweep(const Lane& lane, std::vector<std::uint32_t>& sent, std::vector<std::uint32_t>& received) {
     if (slots_ < segments_) return false;
     std::uint32_t before = 0;

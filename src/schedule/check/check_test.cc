@@ -95,8 +95,8 @@ TEST(Check, ForeignContributionsComingBackProveNothing) {
   EXPECT_EQ(verdict(s), "");
 }
 
-// Two exchange sums; what arrives is not made from what was sent, so the sum may not be written over it yet. Only in place and
-// only without the wait.
+// Two exchange sums; what arrives is not made from what was sent, so the sum may not be written over it yet. Only in
+// place and only without the wait.
 TEST(Check, AnExchangeMustWaitForItsReceipt) {
   Schedule s = example::empty(Collective::kAllReduce, 2, Layout::equal(1));
   for (std::uint32_t me = 0; me < 2; ++me) {

@@ -1,6 +1,6 @@
 #pragma once
-// Which ranks' contributions a piece of data holds: sets of ranks, each stored once and named by a number, so that a value in the
-// checker is eight bytes and adding two of them is a table lookup.
+// Which ranks' contributions a piece of data holds: sets of ranks, each stored once and named by a number, so that a
+// value in the checker is eight bytes and adding two of them is a table lookup.
 
 #include <cstdint>
 #include <vector>

@@ -1,5 +1,5 @@
-// Right schedules with one thing broken. What the checker still accepts must be harmless: it comes out right with real numbers in
-// many random orders. What it refuses names rank, lane and step.
+// Right schedules with one thing broken. What the checker still accepts must be harmless: it comes out right with real
+// numbers in many random orders. What it refuses names rank, lane and step.
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 

@@ -329,7 +329,8 @@ Status Parser::step(std::string_view word, Words rest) {
   return placed;
 }
 
-// Where the next step stands. Steps marked `once` come before the inner loop until one is inside, and behind it from then on.
+// Where the next step stands. Steps marked `once` come before the inner loop until one is inside, and behind it from
+// then on.
 Status Parser::place_in_loop(Lane& lane, bool once) {
   const auto number = static_cast<std::uint32_t>(lane.steps.size());
   if (loop_given_) {

@@ -1,5 +1,5 @@
 #pragma once
-// Reads one step (text.h). Part of parse.cc.
+// Reads one step of a lane from its line (text.h has the grammar). Only parse.cc uses it.
 
 #include <string_view>
 #include <vector>

@@ -1,6 +1,7 @@
 #pragma once
-// Numbers in the order of times that never fall behind what was taken last, to within a grain; first in, first out inside a grain.
-// A ring of buckets, so adding and taking cost the same however many there are.
+// A queue of numbers by time, for a clock that only moves on. Time is cut into grains; numbers come out grain by grain,
+// and inside a grain in the order in which they went in. It is a ring of buckets, one for each grain, so adding and
+// taking cost the same however many numbers there are.
 
 #include <algorithm>
 #include <bit>
@@ -27,7 +28,8 @@ class Calendar final {
     ++size_;
   }
 
-  // UINT32_MAX: empty. Times further ahead than the ring is long come too early: see later().
+  // UINT32_MAX: empty. A number whose time is further ahead than the ring is long comes too early; later() says so, and
+  // the caller adds it again.
   std::uint32_t take() {
     if (size_ == 0) return kNone;
     std::uint64_t in_word = now_ % 64;
@@ -47,7 +49,7 @@ class Calendar final {
     return number;
   }
 
-  // The time is behind the grain of what was taken last: add it again.
+  // The time lies after the grain of what was taken last.
   bool later(double time_s) const { return time_s * grains_per_s_ >= now_grains_ + 1; }
 
  private:

@@ -1,12 +1,12 @@
 #pragma once
-// The connections of a replay: where their messages are and which lanes sleep on them. Half a cache line each, because a large
-// cluster has hundreds of thousands and every message touches one from both ends.
+// The connections of a replay: where their messages are and which lanes sleep on them. One takes half a cache line,
+// because a large cluster has hundreds of thousands and every message touches one from both ends.
 //
-// Messages of a connection use its slots in turn. A slot holds the arrival of a message under way and, once it was received, the
-// time its receipt is back at the sender.
+// Messages of a connection use its slots in turn. A slot holds the arrival of a message under way and, once it was
+// received, the time its receipt is back at the sender.
 //
-// Where a message has its arrival as soon as it is sent, senders sleep on a full connection only and receivers on an empty one only:
-// they share a list. In a deferred network (message.h) both may sleep.
+// Where a message has its arrival as soon as it is sent, senders sleep on a full connection only and receivers on an
+// empty one only: they share a list. In a deferred network (message.h) both may sleep.
 
 #include <algorithm>
 #include <array>

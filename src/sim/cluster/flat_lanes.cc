@@ -12,7 +12,8 @@
 namespace r2ccl::sim {
 namespace {
 
-// (from, to, channel) -> number, in the order of first use. Open addressing: a million look-ups per schedule are common.
+// (from, to, channel) -> number, in the order of first use. Open addressing: a million look-ups per schedule are
+// common.
 class ConnectionNumbers final {
  public:
   explicit ConnectionNumbers(std::vector<FlatConnection>& connections) : connections_(connections), cells_(1 << 12) {}
@@ -150,7 +151,8 @@ class Flattener final {
     return step >= lane.inner_begin && step < inner_end(lane);
   }
 
-  // Connections in the order in which their senders use them: the next one of a lane is then in memory that was just asked for.
+  // Connections in the order in which their senders use them: the next one of a lane is then in memory that was just
+  // asked for.
   void renumber() {
     std::vector<std::uint32_t> number(flat_.connections.size(), kNoIndex);
     std::vector<FlatConnection> sorted;
@@ -212,8 +214,8 @@ class Flattener final {
     }
   }
 
-  // False if an earlier step of this outer iteration waits for the same: then the lane is past it. One that waits for single inner
-  // iterations waits each time.
+  // False if an earlier step of this outer iteration waits for the same: then the lane is past it. One that waits for
+  // single inner iterations waits each time.
   bool has_to_wait(const FlatStepInfo& info) {
     if (info.wait_count == 0) return false;
     for (std::uint32_t i = 0; i < info.wait_count; ++i) {
@@ -273,8 +275,8 @@ class Flattener final {
     }
   }
 
-  // Every outer iteration runs at most one step of the inner loop, always the same message, and nobody waits for one that it skips.
-  // Then the order of steps in the loop does not matter and each is enough once.
+  // Every outer iteration runs at most one step of the inner loop, always the same message, and nobody waits for one
+  // that it skips. Then the order of steps in the loop does not matter and each is enough once.
   bool one_step_at_a_time(const Lane& lane, const FlatLane& flat) const {
     if (lane.inner < kWorthALoop) return false;
     std::uint32_t before = 0;

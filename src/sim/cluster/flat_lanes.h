@@ -1,7 +1,7 @@
 #pragma once
-// The lanes of a schedule in the form that replay walks: every index resolved, every connection and every wait a number, nothing
-// to allocate or divide per message. Iterations of the outer loop that are alike share their steps, so a 64-segment pipeline of 128
-// ranks is some 65 thousand entries and not 4 million.
+// The lanes of a schedule in the form that replay.h walks. Every index is resolved and every connection and wait is a
+// number, so that nothing is allocated or divided per message. Iterations of the outer loop that are alike share their
+// steps, so a 64-segment pipeline of 128 ranks is some 65 thousand entries and not 4 million.
 
 #include <algorithm>
 #include <cstdint>
@@ -14,8 +14,8 @@ namespace r2ccl::sim {
 
 inline constexpr std::uint32_t kNoIndex = UINT32_MAX;
 
-// One step of one iteration, or of all iterations of the inner loop. Steps without a message are left out unless they wait or
-// somebody waits for them.
+// One step of one iteration, or of all iterations of the inner loop. Steps without a message are left out unless they
+// wait or somebody waits for them.
 struct FlatStep {
   std::uint32_t in = kNoIndex;   // connection a message comes from
   std::uint32_t out = kNoIndex;  // connection a message goes to
@@ -59,7 +59,8 @@ struct FlatStepInfo {
   std::uint32_t inner = 1;  // iterations of the inner loop
   std::uint32_t first_wait = 0;
   std::uint32_t wait_count = 0;
-  // Ends that others wait for: one for all inner iterations of an outer one or, where somebody waits for a single one, one for each.
+  // Ends that others wait for: one for all inner iterations of an outer one or, where somebody waits for a single one,
+  // one for each.
   std::uint32_t first_end = kNoIndex;
   std::uint32_t ends_per_outer = 0;      // 0: nobody waits
   std::uint32_t iterations_per_end = 0;  // how many have to be over until an end is reached
@@ -99,15 +100,15 @@ struct FlatLanes {
 // The ranks of all peers and the numbers of all spans must be in range (the checker proves it); asserted.
 FlatLanes flatten(const Schedule& schedule, std::uint64_t bytes);
 
-// The same lanes for data of other sizes; much cheaper than flattening again. False, and nothing is changed, if other ranges than before
-// have no bytes: then other steps are left out.
+// The same lanes for data of other sizes; much cheaper than flattening again. False, and nothing is changed, if other
+// ranges than before have no bytes: then other steps are left out.
 bool resize(FlatLanes& flat, const Layout& layout, std::uint64_t bytes);
 
-// Gives the lanes `more` outer iterations (or fewer, if negative), inserted or left out after iteration `at`: what is bounded to
-// iterations behind it moves. Numbers the ends anew.
+// Gives the lanes `more` outer iterations (or fewer, if negative), inserted or left out after iteration `at`. Steps
+// that are bounded to later iterations move along. Ends are numbered anew.
 void stretch(FlatLanes& flat, std::uint32_t at, std::int64_t more);
 
-// What the lanes send, all in all.
+// What all lanes send together.
 struct LaneTraffic {
   std::uint64_t messages = 0;  // between servers
   std::uint64_t intra_messages = 0;

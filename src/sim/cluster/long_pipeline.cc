@@ -9,12 +9,12 @@ namespace r2ccl::sim {
 namespace {
 
 constexpr std::size_t kManyLanes = 1000;
-// A run whose lanes between servers are hardly slower than the fabric inside a server is not trusted: behind them the stages inside
-// fall back without holding them up.
+// A run whose lanes between servers are hardly slower than the fabric inside a server is not trusted: behind them the
+// stages inside fall back without holding them up.
 constexpr double kFabricDecides = 1.02;
 
-// What it takes to trust a short run. The more lanes a mean is over, the fewer rounds it needs. Lanes that change places look like a
-// difference that falls with the number of rounds; a real one stays.
+// What it takes to trust a short run. The more lanes a mean is over, the fewer rounds it needs. Lanes that change
+// places look like a difference that falls with the number of rounds; a real one stays.
 struct Trust {
   std::uint32_t even = 0;      // at least so many even rounds are looked at
   std::uint32_t part = 0;      // at least this part of all rounds is run

@@ -1,12 +1,12 @@
 #pragma once
-// Long pipelines are timed by short ones. The model is max-plus and does not care when a collective starts, so a pipeline that has
-// filled up passes its rounds (outer iterations) at an even rate until it drains: a run of some rounds gives its rate and what filling
-// and draining cost, and every round that was left out costs the rate.
+// Long pipelines are timed by short ones. The model is max-plus and does not care when a collective starts, so a
+// pipeline that has filled up passes its rounds (outer iterations) at an even rate until it drains: a run of some
+// rounds gives its rate and what filling and draining cost, and every round that was left out costs the rate.
 //
-// Lanes that hang together, by messages or by waits, have one rate; the slowest of such groups decides. A rate is the mean over the
-// lanes of a group that send between servers, because single lanes change places with each other. It is trusted only when two
-// stretches of the run agree and no server falls behind the others; otherwise all rounds are run. A run that was not trusted hardly
-// ever is when it is made a little longer.
+// Lanes that hang together, by messages or by waits, have one rate; the slowest of such groups decides. A rate is the
+// mean over the lanes of a group that send between servers, because single lanes change places with each other. It is
+// trusted only when two stretches of the run agree and no server falls behind the others; otherwise all rounds are run.
+// A run that was not trusted hardly ever is when it is made a little longer.
 
 #include <cstdint>
 #include <optional>
@@ -46,8 +46,9 @@ class RoundProgress final {
   void end(std::uint32_t lane, double at_s) {
     if (end_s_[group_[lane]] < at_s) end_s_[group_[lane]] = at_s;
   }
-  // When all rounds would have been run. Nothing if the run was not even, or if the fabric inside a server decides. No pipeline is faster
-  // in the long run than its busiest server, though it seems so while that one falls behind the others.
+  // When all rounds would have been run. Nothing if the run was not even, or if the fabric inside a server decides. No
+  // pipeline is faster in the long run than its busiest server, though it seems so while that one falls behind the
+  // others.
   std::optional<double> whole_s(const Busiest& busiest) const;
 
  private:

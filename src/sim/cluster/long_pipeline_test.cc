@@ -97,7 +97,8 @@ TEST(LongPipeline, OnlySomeRoundsOfALongOneAreRun) {
   EXPECT_EQ(flat.end_count, before.end_count);
 }
 
-// Occupancy is drawn on the way that holds for any NICs; without it messages between GPUs that have one NIC each take the short one.
+// Occupancy is drawn on the way that holds for any NICs; without it messages between GPUs that have one NIC each take
+// the short one.
 TEST(LongPipeline, MessagesOverOneOwnNicTakeTheSameTimeEitherWay) {
   std::uint32_t timed_both = 0;
   for (const std::uint32_t lost : {0U, 1U, 3U}) {

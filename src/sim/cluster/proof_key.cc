@@ -8,8 +8,9 @@
 namespace r2ccl::sim {
 namespace {
 
-// Numbers one behind the other, small ones in one byte. Every list says its length first, so no two schedules have the same bytes.
-// The members of a struct are named all at once: one that is new does not compile until it is written, too.
+// Numbers one behind the other, small ones in one byte. Every list says its length first, so no two schedules have
+// the same bytes. The members of a struct are named all at once: one that is new does not compile until it is
+// written, too.
 class Key final {
  public:
   void add(std::uint64_t number) {

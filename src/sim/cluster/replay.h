@@ -1,11 +1,11 @@
 #pragma once
 // Runs the lanes of all ranks against a network (message.h) and gives every step its time.
 //
-// Times are max-plus: a step starts when its lane, its waits, its message and a free slot of its outgoing connection are there. So
-// only where messages compete for a port does the order matter in which they are handed to the network. They are handed over in
-// the order of time, up to a quarter of a message's length: a message that is not ready waits in a calendar, one that is ready waits
-// in the queue of its port, first come, first served. All other steps run as soon as what they need has a time; until then their
-// lane is asleep.
+// Times are max-plus: a step starts when its lane, its waits, its message and a free slot of its outgoing connection
+// are there. So only where messages compete for a port does the order matter in which they are handed to the network.
+// They are handed over in the order of time, up to a quarter of a message's length: a message that is not ready waits
+// in a calendar, one that is ready waits in the queue of its port, first come, first served. All other steps run as
+// soon as what they need has a time; until then their lane is asleep.
 
 #include <fmt/format.h>
 
@@ -31,7 +31,8 @@ namespace r2ccl::sim {
 template <class Network>
 class Replay final {
  public:
-  // All must outlive the object. `progress`: is told if given. `segments`: messages tell theirs.
+  // All must outlive the object. `progress`, if given, is told when lanes pass their rounds. `segments`: messages say
+  // which segment they are of.
   Replay(const Schedule& schedule, const FlatLanes& flat, const Cluster& cluster, Network& network,
          RoundProgress* progress = nullptr, bool segments = false)
       : schedule_(schedule),
@@ -129,7 +130,7 @@ class Replay final {
     }
   }
 
-  // Until it is ready, then in the queue of its port.
+  // The lane keeps its message: in the calendar until it is ready, then in the queue of its port.
   void hold(std::uint32_t lane, const Message& m) {
     LaneState& cursor = cursors_[lane];
     cursor.ready_s = m.ready_s;
@@ -148,7 +149,7 @@ class Replay final {
     if (!queue.in_calendar) call(queue, network_.free_s(m));
   }
 
-  // The first of the queue is to be looked at when its port is free.
+  // Puts the port into the calendar, so that the first of its queue is looked at when the port is free.
   void call(PortQueue& queue, double free_s) {
     queue.in_calendar = true;
     calendar_.add(static_cast<std::uint32_t>(cursors_.size() + static_cast<std::size_t>(&queue - queues_.data())),
@@ -275,7 +276,7 @@ class Replay final {
             .ready_s = ready_s,
             .bytes = flat_.bytes_of_span[step.span]};
   }
-  // The one it holds.
+  // The message that a lane holds.
   Message message(const LaneState& cursor) const {
     return {.connection = cursor.out,
             .from = cursor.rank,
@@ -337,7 +338,7 @@ class Replay final {
     if (!receipt_pending && --end.left == 0) wake_all(end.asleep);
   }
 
-  // To the next step that has something to do in its iteration, or to the end.
+  // Moves on to the next step that has something to do in its iteration, or to the end.
   void find_step(std::uint32_t lane, LaneState& cursor) {
     for (;;) {
       for (; cursor.at < cursor.end; ++cursor.at) {
@@ -357,8 +358,8 @@ class Replay final {
     return cursor.outer >= info.outer_begin && cursor.outer < info.outer_end;
   }
 
-  // Most of the time goes into waiting for memory. What a lane touches next is asked for while something else is done: the steps
-  // after `at`, their connections, and what the lane asleep on them does next.
+  // Most of the time goes into waiting for memory. What a lane touches next is asked for while something else is done:
+  // the steps after `at`, their connections, and what the lane asleep on them does next.
   void prefetch_step(std::uint32_t at) const { __builtin_prefetch(steps_ + std::min(at + 8, last_step_)); }
   void prefetch_connections(std::uint32_t at) const {
     if (at > last_step_) return;

@@ -1,5 +1,5 @@
 #pragma once
-// What a replay (replay.h) knows of lanes, of steps that others wait for and of ports.
+// What a replay (replay.h) keeps of each lane, of each step that others wait for, and of each port.
 
 #include <cstdint>
 
@@ -8,8 +8,8 @@
 
 namespace r2ccl::sim {
 
-// One cache line: all that is needed of a lane, as long as it stays in one outer iteration. Its message does not have to look at
-// its step and its connection again while it waits for its turn.
+// All that is needed of a lane while it stays in one outer iteration, in one cache line. It holds the lane's message,
+// too, so that nobody has to look at step and connection again while the message waits for its turn.
 struct alignas(64) LaneState {
   double time_s = 0;
   // Of the message it waits to hand over.
@@ -29,7 +29,7 @@ struct alignas(64) LaneState {
 };
 static_assert(sizeof(LaneState) == 64);
 
-// What is needed when it begins another.
+// What is needed when the lane begins another outer iteration.
 struct LaneLoop {
   std::uint32_t outer_count = 0;
   std::uint32_t all_begin = 0;  // in these outer iterations all steps run
@@ -38,7 +38,7 @@ struct LaneLoop {
   std::uint32_t phases = 1;
 };
 
-// What waits wait for.
+// The end of an iteration of a step that other lanes wait for.
 struct StepEnd {
   double time_s = 0;
   std::uint32_t left = 1;  // iterations that are not over

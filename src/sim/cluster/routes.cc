@@ -65,7 +65,8 @@ void Routes::divide(std::uint32_t server, const double* bytes_of_gpu, double* fr
   const double per_rate = total / cluster_.server_rate(server);
   std::vector<double> spare(m);  // of what a NIC is to carry
   for (std::uint32_t k = 0; k < m; ++k) spare[k] = cluster_.nic(server, k) * per_rate;
-  // GPUs that share a NIC as their own divide it in the order of their numbers; what one is short of, others' NICs carry.
+  // GPUs that share a NIC as their own divide it in the order of their numbers; what one is short of, others' NICs
+  // carry.
   std::vector<double> missing(bytes_of_gpu, bytes_of_gpu + cluster_.gpus);
   for (std::uint32_t gpu = 0; gpu < cluster_.gpus; ++gpu) {
     double own = 0;

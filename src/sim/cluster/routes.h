@@ -12,7 +12,7 @@
 
 namespace r2ccl::sim {
 
-// Smaller parts of a message cost more in NIC work than their balance is worth.
+// Messages are not split into smaller parts than this: they would cost more in NIC work than their balance is worth.
 inline constexpr double kSmallestPart = 2048;
 // The transport sends a message as units of at most so many bytes, each over one NIC.
 inline constexpr double kLargestUnit = 128 << 10;
@@ -38,8 +38,9 @@ class Routes final {
     return by_pair_.split(std::size_t{u} * cluster_.servers + v, bytes);
   }
 
-  // How the messages of each GPU are to be divided over the NICs of its server, when GPU i of all ranks moves `bytes_of_rank[i]`:
-  // every NIC carries what its rate is of the server's, and a GPU uses its own NICs as far as that goes. Rows are ranks.
+  // How the messages of each GPU are to be divided over the NICs of its server, when GPU i of all ranks moves
+  // `bytes_of_rank[i]`: every NIC carries what its rate is of the server's, and a GPU uses its own NICs as far as that
+  // goes. Rows are ranks.
   Splitter by_gpu(const std::vector<double>& bytes_of_rank) const;
 
   // The GPU sends through this NIC without passing another GPU.

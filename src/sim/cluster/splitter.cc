@@ -18,8 +18,8 @@ Splitter::Splitter(std::uint32_t nics, double smallest, std::vector<double> frac
   }
 }
 
-// Rows start at different points of their cycle. If all did at the same, all messages of a server would turn to a slow NIC, whose turn
-// comes seldom, in the same round.
+// Rows start at different points of their cycle. If all did at the same, all messages of a server would turn to a slow
+// NIC, whose turn comes seldom, in the same round.
 void Splitter::stagger(std::size_t row) {
   constexpr double kGolden = 0.6180339887498949;
   double sum = 0;
@@ -55,7 +55,8 @@ std::span<const Splitter::Part> Splitter::split(std::size_t row, double bytes) {
     for (const Part& part : parts_) credit[part.nic] = 0;
     return parts_;
   }
-  // The NICs that are most behind, each with what it is due. The credits of a row add up to `bytes`, so nothing is left over.
+  // The NICs that are most behind, each with what it is due. The credits of a row add up to `bytes`, so nothing is left
+  // over.
   std::size_t used = 0;
   for (double left = bytes; left > 0 && used < parts_.size(); ++used) {
     const auto most = std::max_element(parts_.begin() + static_cast<std::ptrdiff_t>(used), parts_.end(),

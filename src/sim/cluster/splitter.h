@@ -1,6 +1,6 @@
 #pragma once
-// Divides messages over NICs by fixed fractions that hold over time: a NIC that got less than its fraction of one message gets more
-// of the next. One row of fractions for every kind of message.
+// Divides messages over NICs by fixed fractions, which hold over time and not for each message: a NIC that got less
+// than its fraction of one message gets more of the next. Each kind of message has a row of fractions.
 
 #include <cstdint>
 #include <span>
@@ -16,8 +16,8 @@ class Splitter final {
   };
 
   Splitter() = default;
-  // `fraction` is rows x nics; a row sums to 1, or to 0 if it is not used. Parts are at least `smallest` bytes, unless the message
-  // is smaller.
+  // `fraction` is rows x nics; a row sums to 1, or to 0 if it is not used. Parts are at least `smallest` bytes, unless
+  // the message is smaller.
   Splitter(std::uint32_t nics, double smallest, std::vector<double> fraction);
 
   bool empty() const { return fraction_.empty(); }

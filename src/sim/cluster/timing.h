@@ -1,11 +1,16 @@
 #pragma once
-// Times a schedule on a cluster: what each NIC and each GPU's fabric port is busy with, message by message.
+// Times a schedule on a cluster: what each NIC and each GPU's fabric port is busy with, message by message. There are
+// three models of what a port can do at a time:
 //
-// multi-port: NICs serve messages in the order in which lanes hand them over; a message is cut into units that use several NICs; a
-//   receiving NIC is a work-conserving queue (cut-through: it may start one alpha after the sender starts).
-// fair: max-min fair sharing of all ports between the messages under way, recomputed at every event; slow, the reference in tests.
-// one-port: a server's NICs are one port that serves one peer at a time; a transfer holds both ports and runs at the slower's rate.
-// alpha delays a message, it does not occupy a port; port_cost does. Receipts take one alpha back.
+//   multi-port  NICs serve messages in the order in which lanes hand them over; a message is cut into units that use
+//               several NICs. A receiving NIC is never idle while it has work, and may start one alpha after the sender
+//               starts (cut-through).
+//   fair        All ports are shared max-min fairly between the messages under way, recomputed at every event. Slow:
+//               the reference in tests.
+//   one-port    A server's NICs are one port that serves one peer at a time; a transfer holds both ports and runs at
+//               the slower one's rate.
+//
+// alpha_s delays a message but does not occupy a port; port_cost_s does. Receipts take one alpha_s back.
 
 #include <cstdint>
 #include <string_view>
@@ -21,7 +26,8 @@ namespace r2ccl::sim {
 enum class PortModel : std::uint8_t { kMultiPort, kFair, kOnePort };
 std::string_view to_text(PortModel model);  // "multi-port"
 
-// At `at_s` after the start, the NIC's rate becomes `rate` (0: lost). What a lost NIC was carrying is sent again over the others.
+// At `at_s` after the start, the NIC's rate becomes `rate` (0: lost). What a lost NIC was carrying is sent again over
+// the others.
 struct NicFault {
   double at_s = 0;
   std::uint32_t server = 0;
@@ -46,7 +52,7 @@ struct TimingOptions {
   std::vector<NicFault> faults = {};            // not in kFair or kOnePort
   double repair_s = 5e-3;                       // from a NIC's loss until its traffic goes over others
   std::vector<Occupancy>* occupancy = nullptr;  // filled when given
-  bool whole = false;                           // run every round, also of a long pipeline (pipeline.h)
+  bool whole = false;                           // run every round, also of a long pipeline (long_pipeline.h)
 };
 
 struct Timing {
@@ -58,12 +64,15 @@ struct Timing {
   std::vector<double> nic_bytes_in;
 };
 
-// The schedule must have passed the checker. `bytes`: as in Request. Of a long pipeline only some rounds are run, unless there are
-// faults, occupancy is wanted or `whole` is set: its time was within 0.15 % of the whole run's for 425 of 427 random clusters (0.26 %
-// for the others, 0.004 % in the mean); counts are exact. Fails with kMisuse when the schedule can not run on this cluster (other
-// shape, a pair of servers without a common rail) and with kBug when it gets stuck.
-// `kept`: if given, holds the lanes in the form that is timed, for the next call. It must be empty or have been given with a schedule
-// that has the same lanes and ranks per server.
+// The schedule must have passed the checker; `bytes` is as in Request. Of a long pipeline only some rounds are run,
+// unless there are faults, occupancy is wanted or `whole` is set: the time was within 0.15 % of the whole run's for 425
+// of 427 random clusters (0.26 % for the others, 0.004 % in the mean); counts are exact.
+//
+// `kept`, if given, keeps the lanes in the form that is timed for the next call. It must be empty, or have been given
+// with a schedule that has the same lanes and ranks per server.
+//
+// Failure: kMisuse when the schedule can not run on this cluster (another shape, a pair of servers without a common
+// rail), kBug when it gets stuck.
 Result<Timing> time_schedule(const Schedule& schedule, const Cluster& cluster, std::uint64_t bytes,
                              const TimingOptions& options = {}, FlatLanes* kept = nullptr);
 

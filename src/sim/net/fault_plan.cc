@@ -137,8 +137,8 @@ void FaultDriver::cut_all(const PlannedFault& fault) {
   }
 }
 
-// A fault that ends restores the NIC to health, even if another one like it was still to last: faults overlap in any way,
-// but nothing stays broken.
+// A fault that ends restores the NIC to health, even if another one like it was still to last: faults overlap in any
+// way, but nothing stays broken.
 void FaultDriver::apply(const PlannedFault& fault, bool on) {
   SimNicState& nic = network_.nic(fault.nic);
   const auto deafen = [on](SimNicState& state) { state.transmit_loss = state.receive_loss = on ? 1 : 0; };

@@ -56,12 +56,13 @@ std::string to_text(const PlannedFault& fault);
 struct FaultPlan {
   std::vector<PlannedFault> faults;
   bool lethal() const;  // somebody dies or is cut off for good
-  Duration quiet_by()
-      const;  // everything that heals has healed by then; triggered faults start no later than `trigger_by`
+  // Everything that heals has healed by then; triggered faults start no later than `trigger_by`.
+  Duration quiet_by() const;
   Duration trigger_by{};
 };
 
-// Applies a plan. Deaths of processes are reported to `on_death` (process index) so that its owner can stop it.
+// Applies a plan to the network. What happens to processes themselves (pauses and deaths) is handed to
+// `on_process_fault`, because their owner has to stop them.
 class FaultDriver final : private EventTarget {
  public:
   FaultDriver(SimWorld& world, Network& network, const FaultPlan& plan,

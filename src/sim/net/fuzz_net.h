@@ -1,5 +1,6 @@
 #pragma once
-// Many seeds: what `r2ccl fuzz-net` runs. Seeds are independent, so threads change nothing but the time it takes.
+// Runs many seeds, for `r2ccl fuzz-net` and for tests. Seeds are independent, so threads change nothing but the time it
+// takes.
 
 #include <functional>
 #include <string>

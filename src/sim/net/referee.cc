@@ -111,8 +111,8 @@ void Referee::check_replay(const std::string& who, const Chunk& chunk, End& ther
   if (!lost_behind_fence)
     violation(fmt::format("{}: chunk {} was replayed although no path it took was fenced by the receiver without it",
                           who, event.number));
-  // A copy whose group was aborted before it went out is void although its path lives on. Communicators that are done abort their
-  // group.
+  // A copy whose group was aborted before it went out is void although its path lives on. Communicators that are done
+  // abort their group.
   if (copy_alive && !scenario_.aborts(1) && !scenario_.collectives)
     violation(fmt::format("{}: chunk {} was replayed although a copy was on a path the receiver had not fenced", who,
                           event.number));

@@ -1,12 +1,15 @@
 #pragma once
-// Sees everything both ends report and everything the application gets, and says which promise of docs/protocol.md was broken.
+// Sees everything both ends report and everything the application gets, and says which promise of docs/protocol.md was
+// broken.
 //
 //   each chunk placed once             kChunkPlaced
 //   nothing lands behind a fence       kChunkPlaced after that end's kFenceSent of the same path and epoch
-//   replays are right                  kChunkReplayed only of chunks that went out on a path and epoch which the receiver has fenced
-//                                      without having them by then, and with no copy on a path that lives
+//   replays are right                  kChunkReplayed only of chunks that went out on a path and epoch which the
+//                                      receiver has fenced without having them by then, and with no copy on a path that
+//                                      lives
 //   the newest copy lands              kCopyOvertaken only of copies that have a later one
-//   receipts do not lie                a send of a message that was not copied completes only when its bytes are there (workload.h)
+//   receipts do not lie                a send of a message that was not copied completes only when its bytes are there
+//                                      (workload.h)
 //   messages                           delivered once, in order of receives, with right length, tag and bytes
 //   paths                              none down in a calm run, none silent when nothing was
 

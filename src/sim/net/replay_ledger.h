@@ -1,6 +1,6 @@
 #pragma once
-// Works out from what both ends report, and from nothing else, which chunks docs/protocol.md says must be replayed: those sent on a
-// fenced path that the receiver does not have and that no live path carries.
+// Works out from what both ends report, and from nothing else, which chunks docs/protocol.md says must be replayed:
+// those sent on a fenced path that the receiver does not have and that no live path carries.
 
 #include <map>
 #include <set>

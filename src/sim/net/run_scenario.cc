@@ -120,7 +120,7 @@ bool Run::told_of_deaths() const {
   return true;
 }
 
-// One that has to wait and lives; null: none.
+// A member that lives and has something to wait for; null: none.
 const CommMember* Run::unfinished_member() const {
   for (std::size_t i = 0; i < processes_.size(); ++i) {
     if (dead(i)) continue;

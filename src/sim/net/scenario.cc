@@ -47,7 +47,8 @@ SessionConfig draw_session(SimRandom& random, Fabric fabric, const Rules& rules)
   limits.peer_timeout = kPeerTimeout;
   limits.copy_bytes_max = random.chance(0.3) ? 0 : random.between(64, 2048);
   limits.eager_message_max = std::max(limits.copy_bytes_max, random.chance(0.5) ? random.between(64, 32768) : 0);
-  // Landings are watched in the application's memory alone; in a session's or a communicator's own a late one would only be a crash.
+  // Landings are watched in the application's memory alone; in a session's or a communicator's own a late one would
+  // only be a crash.
   if (!rules.redirect_landing) limits.eager_message_max = 0;
   limits.replay_buffer_bytes = random.chance(0.3) ? 4096 : 64 * 1024;
   limits.eager_bytes = random.between(4096, 64 * 1024);
@@ -196,7 +197,7 @@ void draw_flap(Drawing& d, FaultPlan& plan) {
 // Combinations that chance alone brings up too rarely.
 enum class Theme : std::uint8_t {
   kNone,
-  kLostNotice,   // a NIC is gone for good and the first word about it is lost everywhere; heartbeats do not help
+  kLostNotice,   // a NIC is gone for good and the first notice of it is lost everywhere; heartbeats do not help
   kStaleNotice,  // notices about an old epoch arrive after the path is back
   kLateLanding,  // a path falls behind in the middle of a chunk, which a second copy overtakes
 };

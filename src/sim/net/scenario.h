@@ -1,6 +1,6 @@
 #pragma once
-// One simulated run as a value: everything in it is drawn from the seed. Each seed switches on a random subset of features and
-// faults, so that rare combinations come up without every run being the same soup.
+// One simulated run as a value, drawn from a seed, and what came of it. Each seed switches on a random subset of
+// features and faults, so that runs differ from each other and rare combinations come up.
 
 #include <functional>
 #include <optional>
@@ -38,7 +38,7 @@ struct PlannedAction {
 std::string to_text(const PlannedAction& action);
 inline constexpr std::uint8_t kGroups = 2;
 
-// An event of telemetry with the places it is about.
+// An event of telemetry, and where it happened.
 struct Sighting {
   std::size_t process;
   std::size_t peer;

@@ -1,5 +1,6 @@
 #pragma once
-// One process of a simulated run: the shipped provider and engine over a simulated dialer, and the application on top.
+// One process of a simulated run: the shipped provider and engine over a simulated dialer, and an application on top
+// that does what the scenario says. The world steps it; now and then it checks that its sessions keep their bounds.
 
 #include <memory>
 #include <vector>

@@ -50,7 +50,7 @@ class SimRandom final : public Random {
   std::uint64_t state_;
 };
 
-// Order matters: the same values in another order give another digest.
+// A running hash. Order matters: the same values in another order give another digest.
 class Digest {
  public:
   void add(std::uint64_t value) { value_ = mix64(std::rotl(value_, 17) ^ value); }

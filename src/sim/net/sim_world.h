@@ -2,9 +2,9 @@
 // Simulated time: a queue of events and the processes that run on it. Nothing ticks; time jumps from event to event.
 //
 // Order      Events at the same time happen in the order they were scheduled, so a run depends on its seed alone.
-// Processes  A process is stepped when something became ready for it (after a scheduling delay), when the Turn it
-// answered
-//            last says so, and never while it is paused or dead. Its kernel (connection.h) goes on meanwhile.
+// Processes  A process is stepped when something became ready for it (after a scheduling delay) and when the Turn that
+//            it answered last says so, but never while it is paused or dead. Its kernel goes on meanwhile
+//            (wires/sim_connection.h).
 // Ownership  Targets and processes are borrowed and must outlive the world's last run_until().
 
 #include <queue>

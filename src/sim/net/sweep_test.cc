@@ -1,5 +1,5 @@
-// Cuts at every point of a transfer, on a polite and deterministic network, and a second cut at every point of the repair. Always
-// complete, exact, and replayed exactly what must be.
+// Cuts at every point of a transfer, on a polite and deterministic network, and a second cut at every point of the
+// repair. Always complete, exact, and replayed exactly what must be.
 
 #include <fmt/format.h>
 #include <gtest/gtest.h>

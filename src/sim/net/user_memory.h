@@ -1,6 +1,6 @@
 #pragma once
-// The application's buffers, watched. Unmapped memory sees every access; mapped memory is filled with a pattern when its
-// operation is complete and compared later.
+// The application's buffers, watched for accesses that are not allowed. Memory that is not mapped sees every access;
+// mapped memory is filled with a pattern when its operation is complete and compared later.
 
 #include <string>
 #include <vector>
@@ -19,7 +19,8 @@ class UserMemory final : public Region {
   void begin() { busy_ = true; }  // an operation uses it
   // The operation is complete: nobody may touch it any more. Fills it with a pattern that is compared by complaint().
   void end();
-  // A sentence when the rules were broken; empty otherwise. `used` bytes at the front may differ from the fill before end().
+  // A sentence when the rules were broken; empty otherwise. `used` bytes at the front may differ from the fill before
+  // end().
   std::string complaint() const;
   // Bytes outside the first `used` still have the value they were made with.
   bool untouched_after(std::size_t used) const;

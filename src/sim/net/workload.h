@@ -1,5 +1,6 @@
 #pragma once
-// The application of a simulated run: posts the planned sends and receives of every process, owns the buffers, checks completions.
+// The application of a simulated run: posts the planned sends and receives of every process, owns the buffers, checks
+// completions.
 
 #include <map>
 #include <memory>

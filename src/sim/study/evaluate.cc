@@ -13,8 +13,8 @@ namespace {
 
 constexpr std::size_t kProofsMax = 16;
 constexpr std::size_t kKeysMax = std::size_t{64} << 20;  // bytes
-// Lanes with more steps are not kept for the next timing: they would be hundreds of megabytes, and flattening them is a small part of
-// their time.
+// Lanes with more steps are not kept for the next timing: they would be hundreds of megabytes, and flattening them is
+// a small part of their time.
 constexpr std::size_t kKeptSteps = std::size_t{1} << 18;
 
 class Stopwatch final {

@@ -1,5 +1,6 @@
 #pragma once
-// Plan, prove, time: the only way to a printed time. A time exists only for a schedule that the checker accepted.
+// Plans a collective, proves the schedule and times it. This is the only way to a printed time, so every printed time
+// is of a schedule that the checker accepted.
 
 #include <string>
 #include <string_view>
@@ -12,9 +13,9 @@
 
 namespace r2ccl::sim {
 
-// Remembers what was proven, and its lanes in the form that is timed. The checker's proof does not depend on how large pieces are
-// (as long as they are not empty) or which rails carry them, so one proof serves all schedules that differ in nothing else; thousands
-// of failure patterns share a few.
+// Remembers what was proven, and its lanes in the form that is timed. The checker's proof does not depend on how
+// large pieces are (as long as they are not empty) or which rails carry them, so one proof serves all schedules that
+// differ in nothing else; thousands of failure patterns share a few.
 class Proofs final {
  public:
   struct Proven {
@@ -52,8 +53,8 @@ struct EvaluateOptions {
   WallClock clock = nullptr;  // null: wall times stay 0
 };
 
-// Fails as plan() and time_schedule() do, and with kBug when the checker refuses the schedule; `proofs` may be shared by the calls
-// of one thread.
+// Fails as plan() and time_schedule() do, and with kBug when the checker refuses the schedule; `proofs` may be shared
+// by the calls of one thread.
 Result<Evaluation> evaluate(std::string_view algorithm, const Request& request, const Cluster& cluster, Proofs& proofs,
                             const EvaluateOptions& options = {});
 // The same for a schedule at hand.

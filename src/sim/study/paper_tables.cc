@@ -227,7 +227,8 @@ struct ServersRow {
   std::uint32_t servers, lost;
   double best, ring, r2;
 };
-// Section 6: eight GPUs a server; T* over the hierarchical healthy ring, Balance, and R²CCL-AllReduce over all GPUs as members.
+// Section 6: eight GPUs a server; T* over the hierarchical healthy ring, Balance, and R²CCL-AllReduce over all GPUs as
+// members.
 constexpr auto kServersRows = std::to_array<ServersRow>({{4, 1, 1.032, 1.143, 1.074},
                                                          {4, 2, 1.067, 1.333, 1.172},
                                                          {4, 4, 1.333, 2.000, 1.516},

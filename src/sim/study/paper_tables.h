@@ -21,8 +21,8 @@ struct PaperJob {
 // All tables, in the order in which they are printed.
 std::vector<PaperJob> paper_jobs();
 
-// Members of one rank and `nics` NICs each, without latency and port cost, as the papers' models have it; member i keeps
-// `kept[i]` of its NICs, members beyond the list all.
+// Members of one rank and `nics` NICs each, without latency and port cost, as the papers' models have it; member i
+// keeps `kept[i]` of its NICs, members beyond the list all.
 Cluster ideal_cluster(std::uint32_t members, std::uint32_t nics, const std::vector<std::uint32_t>& kept);
 
 }  // namespace r2ccl::sim

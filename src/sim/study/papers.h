@@ -1,6 +1,6 @@
 #pragma once
-// The papers' figures beside ours. Every one of ours is the time of a schedule that the checker accepted, without latency and port
-// cost, as the papers' models have it; each row says in which port model.
+// The papers' figures beside ours. Every one of ours is the time of a schedule that the checker accepted, without
+// latency and port cost, as the papers' models have it; each row says in which port model.
 
 #include <functional>
 #include <string>

@@ -34,8 +34,8 @@ Result<Sample> run_case(Case drawn, std::string_view algorithm, bool with_balanc
   return sample;
 }
 
-// Of the first case: most others have its shape, and a thread that has the proof need not find it again. Why a case can not be planned
-// or is refused is said when it is run.
+// The proof of the first case's schedule. Most other cases have its shape, and a thread that has the proof need not
+// find it again. A case that can not be planned or is refused says so when it is run.
 Proofs first_proof(const Case& first, std::string_view algorithm) {
   Proofs proofs;
   const Result<Plan> planned = plan(algorithm, first.request, first.cluster);
@@ -49,7 +49,8 @@ Damage draw_damage(Cluster& cluster, std::uint32_t failures, bool some_slow, std
   SeededRandom random(seed);
   Damage damage;
   std::vector<bool> hit(cluster.rate.size(), false);
-  // Servers with one NIC left can not lose it, so a draw may have to be repeated; bounded, because small clusters may be used up.
+  // Servers with one NIC left can not lose it, so a draw may have to be repeated; bounded, because small clusters may
+  // be used up.
   for (std::uint32_t tries = 0; damage.lost.size() + damage.slow.size() < failures && tries < 100 * failures; ++tries) {
     const auto server = static_cast<std::uint32_t>(random.below(cluster.servers));
     const auto nic = static_cast<std::uint32_t>(random.below(cluster.nics));

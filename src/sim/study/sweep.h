@@ -65,7 +65,7 @@ struct SweepOptions {
 Result<std::vector<Sample>> sweep(const std::function<Case(std::uint64_t seed)>& draw, std::string_view algorithm,
                                   const SweepOptions& options);
 
-// The kinds of clusters our targets are stated for.
+// The kinds of clusters for which aims are stated (docs/results/schedules.md).
 enum class Family : std::uint8_t {
   kRouted,      // 4 <= q <= 128, one rank per server, 4 or 8 NICs, 1 .. q/3 of them lost or slowed
   kRailsSmall,  // isolated rails, 3 <= q <= 8, light and heavy damage, also servers without a common rail

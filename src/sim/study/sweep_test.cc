@@ -61,8 +61,9 @@ TEST(Sweep, EightGpusAServerWithinThreePercentAtOneGiBAndFiveBelow) {
   }
 }
 
-// What was worst once, each for its own reason: classes of different sizes (39, 134, 179), a pipeline too short for a server that lost
-// two NICs (225), uneven classes at 1 GiB (231), a GPU without NIC whose fabric port decides (38). Timed, not proven: `r2ccl sim sweep` does both.
+// What was worst once, each for its own reason: classes of different sizes (39, 134, 179), a pipeline too short for a
+// server that lost two NICs (225), uneven classes at 1 GiB (231), a GPU without NIC whose fabric port decides (38).
+// Timed, not proven: `r2ccl sim sweep` does both.
 TEST(Sweep, WhatWasWorstOnceHolds) {
   for (const std::uint64_t seed : {38, 39, 134, 179, 225, 231}) {
     const Case drawn = draw_case(Family::kGpus, seed);

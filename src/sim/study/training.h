@@ -1,6 +1,6 @@
 #pragma once
-// Jobs on top of the cluster model: what a slower collective costs a training step or a request. Collectives' times come from
-// timing schedules that the checker accepted; compute times are given.
+// What a slower collective costs a training step, or a request to a model that is served. The times of collectives come
+// from schedules that the checker accepted and the cluster model timed; compute times are given.
 
 #include <cstdint>
 #include <functional>
@@ -22,14 +22,15 @@ struct Traffic {
   ByteTime hand_over;        // from one server to another: pipeline stages, key-value caches
 };
 
-// By planning, proving and timing the collective on the cluster; remembers sizes it has seen. `proofs` must outlive it.
+// Plans, proves and times the collective on the cluster for each size, and remembers those it has seen. `proofs` must
+// outlive the function.
 ByteTime timed(Collective collective, std::string algorithm, Cluster cluster, Proofs& proofs);
-// What the NICs of the two servers of `pair` allow: a broadcast from one to the other.
+// The time of a broadcast from one of the two servers of `pair` to the other: all that their NICs allow.
 ByteTime timed_hand_over(Cluster pair, Proofs& proofs);
 
-// One training step. Forward, then backward; gradients become ready bucket by bucket, evenly over the backward pass, and are reduced
-// in order while it goes on. Tensor-parallel collectives stand between layers and can not be hidden; pipeline stages hand
-// activations on, hidden except for what fills and drains the pipeline.
+// One training step. Forward, then backward; gradients become ready bucket by bucket, evenly over the backward pass,
+// and are reduced in order while it goes on. Tensor-parallel collectives stand between layers and can not be hidden;
+// pipeline stages hand activations on, hidden except for what fills and drains the pipeline.
 struct TrainingJob {
   double forward_s = 0;
   double backward_s = 0;
@@ -51,8 +52,8 @@ struct StepTime {
 };
 Result<StepTime> training_step(const TrainingJob& job, const Traffic& traffic);
 
-// Serving a model whose layers span servers: prefill computes the prompt and hands the key-value cache to the decoder; each token
-// then passes all layers.
+// Serving a model whose layers span servers: prefill computes the prompt and hands the key-value cache to the decoder;
+// each token then passes all layers.
 struct ServingJob {
   double prefill_s = 0;             // compute of a prompt
   double decode_s = 0;              // compute of a token

@@ -1,4 +1,4 @@
-// Finalize, destroy, abort, revoke.
+// The calls that end a communicator: finalize, destroy, abort, revoke.
 
 #include <fmt/format.h>
 
@@ -13,7 +13,8 @@
 
 namespace r2ccl::bindings {
 
-// The handle is gone at once; the farewell to the other ranks, who may not have come here yet, is said in the background.
+// The handle is gone at once; the farewell to the other ranks, who may not have come here yet, is said in the
+// background.
 void say_farewell(const MemberPtr& member) {
   member->wait_pending();
   const auto comm = member->comm();
@@ -31,8 +32,8 @@ void finalize(const MemberPtr& member) {
   member->end_pending(member->judge(member->comm()->finalize()));
 }
 
-// All ranks must finalize before one is through. A thread that holds several ranks and finalizes them one by one would wait for
-// itself, so a call waits only if all ranks of this process are on their way.
+// All ranks must finalize before one is through. A thread that holds several ranks and finalizes them one by one would
+// wait for itself, so a call waits only if all ranks of this process are on their way.
 class FinalizeJob final : public Job {
  public:
   explicit FinalizeJob(MemberPtr member) : member_(std::move(member)) {}

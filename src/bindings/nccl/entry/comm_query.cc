@@ -1,4 +1,4 @@
-// Asking a communicator.
+// What a program may ask a communicator about itself.
 
 #include <fmt/format.h>
 

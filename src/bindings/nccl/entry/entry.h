@@ -8,8 +8,8 @@
 
 #include "bindings/nccl/entry/outcome.h"
 
-// Defines the function `name` of the public interface. The body is that of its twin p<name>; <name> itself is weak, so that a
-// profiler may take its place.
+// Defines the function `name` of the public interface. The body is that of its twin p<name>; <name> itself is weak, so
+// that a profiler may take its place.
 #define R2CCL_ENTRY(result, name, ...)                                         \
   extern "C" result name(__VA_ARGS__) __attribute__((weak, alias("p" #name))); \
   extern "C" result p##name(__VA_ARGS__)

@@ -70,7 +70,7 @@ cudaStream_t handle_of(const HostStream* stream) {
   return reinterpret_cast<cudaStream_t>(const_cast<HostStream*>(stream));
 }
 
-// Of the calls that need a host stream.
+// For calls that need a host stream: one of the default streams will not do.
 Outcome require_stream(const char* name, cudaStream_t handle, std::shared_ptr<HostStream>& stream) {
   const std::lock_guard lock(streams().mutex);
   const auto found = streams().live.find(handle);

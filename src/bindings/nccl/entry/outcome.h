@@ -23,11 +23,11 @@ inline Outcome invalid_usage(std::string what) {
   return {ncclInvalidUsage, std::move(what)};
 }
 
-// Misuse is an argument's or the moment's fault; only the caller knows which.
+// `misuse` is the code for Fault::kMisuse: only the caller knows whether an argument is wrong or the moment.
 Outcome to_outcome(const Error& error, ncclResult_t misuse = ncclInvalidUsage);
 Outcome to_outcome(const Status& status, ncclResult_t misuse = ncclInvalidUsage);
 
-// Of this thread; kept until the next failure.
+// What ncclGetLastError() answers on this thread, until the next failure.
 void set_last_error(const std::string& what);
 
 }  // namespace r2ccl::bindings

@@ -1,5 +1,5 @@
-// What has no meaning while all memory is host memory. Each says so and does nothing: a program that goes on after a success
-// that was none would fail later, and less clearly.
+// What has no meaning while all memory is host memory. Each says so and does nothing: a program that goes on after a
+// success that was none would fail later, and less clearly.
 
 #include <fmt/format.h>
 #include <r2ccl.h>

@@ -1,6 +1,6 @@
-// Every GPU sends its block straight to the GPU of the same number in every other server, which hands it on inside its server. So a
-// block crosses the NICs of a server once, and every server receives exactly what it must. In segments, so that blocks spread inside
-// while the next parts come in.
+// Every GPU sends its block straight to the GPU of the same number in every other server, which hands it on inside its
+// server. So a block crosses the NICs of a server once, and every server receives exactly what it must. Blocks are cut
+// into segments, so that one spreads inside while the next comes in.
 
 #include "planner/algorithm/algorithm.h"
 #include "planner/algorithm/blocks/blocks.h"
@@ -33,7 +33,7 @@ Lane in_lane(std::uint32_t me, const Cluster& cluster, std::uint32_t segments) {
   return lane;
 }
 
-// What the other GPUs of the server pass on, in the order in which they do.
+// Takes what the other GPUs of the server pass on, in the order in which they do.
 Lane near_lane(std::uint32_t me, const Cluster& cluster, std::uint32_t segments) {
   const std::uint32_t g = cluster.gpus;
   const auto [server, gpu] = place_of(me, g);

@@ -1,5 +1,5 @@
-// Every rank sends every other its block straight, peers in rotation. Not in place: the block that goes out and the one that comes in
-// would share memory, and neither proves that the other has arrived.
+// Every rank sends every other its block straight, peers in rotation. Not in place: the block that goes out and the one
+// that comes in would share memory, and neither proves that the other has arrived.
 
 #include "planner/algorithm/algorithm.h"
 #include "planner/algorithm/blocks/blocks.h"

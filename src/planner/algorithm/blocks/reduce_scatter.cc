@@ -1,5 +1,6 @@
-// all_gather backwards. Every GPU adds up, inside its server, what goes to the GPUs of its own number, and sends each sum straight
-// to its owner, which adds the servers in a fixed order. So a server sends each block once and receives only its own blocks' sums.
+// all_gather backwards. Every GPU adds up, inside its server, what goes to the GPUs of its own number, and sends each
+// sum straight to its owner, which adds the servers in a fixed order. So a server sends each block once and receives
+// only its own blocks' sums.
 
 #include "planner/algorithm/algorithm.h"
 #include "planner/algorithm/blocks/blocks.h"
@@ -15,8 +16,8 @@ constexpr std::uint32_t kSumLane = 0;
 
 const Index kSegment = outer_plus(0);
 
-// The own input plus what the other GPUs of the server give, into `result`, or on to rank `to`. Sums on their way are in scratch:
-// the output is only the own block.
+// Adds steps for the sum of the own input and what the other GPUs of the server give. It goes into `result`, or on to
+// rank `to`. Sums on their way are in scratch, because the output is only the own block.
 void add_neighbours(Lane& lane, std::uint32_t me, const Cluster& cluster, const Index& block, bool own,
                     const Index& to) {
   const std::uint32_t g = cluster.gpus;

@@ -1,5 +1,6 @@
 #pragma once
-// What algorithms with stages inside a server share: how long the fabric there is busy, and the steps of its all-to-all stages.
+// What algorithms with stages inside a server share: how long the server's fabric is busy, and the order in which its
+// GPUs meet each other in all-to-all stages.
 
 #include <algorithm>
 #include <cstdint>
@@ -9,8 +10,8 @@
 
 namespace r2ccl {
 
-// Seconds that the busiest GPU's fabric port needs for `bytes` of data: reduce-scatter and all-gather inside the server, and handing
-// the reduced shards of GPUs without a working NIC to those with one.
+// Seconds that the busiest GPU's fabric port needs for `bytes` of data: reduce-scatter and all-gather inside the
+// server, and handing the reduced shards of GPUs without a working NIC to those with one.
 inline double intra_time_s(const Cluster& cluster, double bytes) {
   const double g = cluster.gpus;
   double volume = 0;
@@ -24,8 +25,8 @@ inline double intra_time_s(const Cluster& cluster, double bytes) {
   return volume * bytes / cluster.intra_rate;
 }
 
-// A GPU among the `gpus` of its server. Its peers are visited in rotation, so that at any time everybody sends to somebody else:
-// in a loop of gpus - 1 inner iterations it sends to next() and receives from previous().
+// A GPU among the `gpus` of its server. Its peers are visited in rotation, so that at any time everybody sends to
+// somebody else: in a loop of gpus - 1 inner iterations it sends to next() and receives from previous().
 struct LocalPlace {
   std::uint32_t server = 0;
   std::uint32_t gpu = 0;

@@ -6,7 +6,8 @@
 namespace r2ccl {
 namespace {
 
-// Servers in breadth-first order; order[0] is the root and the first `interior` have `degree` children, the next one `rest`.
+// Servers in breadth-first order; order[0] is the root and the first `interior` have `degree` children, the next one
+// `rest`.
 TreeShape hang(std::span<const std::uint32_t> order, std::uint32_t interior, std::uint32_t degree, std::uint32_t rest) {
   TreeShape shape{.root = order[0], .parent = std::vector<std::uint32_t>(order.size()), .weight = 0};
   shape.parent[shape.root] = shape.root;

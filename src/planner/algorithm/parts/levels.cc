@@ -24,7 +24,7 @@ std::vector<std::uint8_t> fastest_first(const Cluster& cluster) {
   return nic_of_rail;
 }
 
-// What all members have on a rail.
+// What every member of a level can move on a rail: the rate of the slowest of their NICs.
 double common_rate(const Cluster& cluster, const Levels& levels, const Level& level, std::uint32_t rail) {
   double least = cluster.nic_rate;
   for (const std::uint32_t server : level.members) {

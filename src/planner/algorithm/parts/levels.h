@@ -1,7 +1,8 @@
 #pragma once
-// Rings of different members side by side, for R²CCL-AllReduce and its recursion: level 0 is a ring of all servers, each further
-// level a ring of fewer, faster ones on its own part of the data, at the rate that the levels before leave idle. Rings are pinned to
-// rails, so none takes from another. What the excluded servers have for a level's part is merged later, in a second stage.
+// Rings of different members side by side, for R²CCL-AllReduce and its recursion: level 0 is a ring of all servers,
+// each further level a ring of fewer, faster ones on its own part of the data, at the rate that the levels before leave
+// idle. Rings are pinned to rails, so none takes from another. What the excluded servers have for a level's part is
+// merged later, in a second stage.
 
 #include <cstdint>
 #include <vector>
@@ -19,8 +20,8 @@ struct Level {
   double rate = 0;                      // their sum; 0: no part of the data, no ring
   double share = 0;                     // of the data
 
-  // Where the level's part lies, by lay_out(). Column c are the pieces that start at member c, one for each rail in use, side by
-  // side: span first_span + c.
+  // Where the level's part lies, by lay_out(). Column c are the pieces that start at member c, one for each rail in
+  // use, side by side: span first_span + c.
   std::vector<std::uint32_t> rails;  // in use
   std::uint32_t first_piece = 0;
   std::uint32_t first_span = 0;
@@ -33,15 +34,15 @@ struct Level {
 
 struct Levels {
   std::vector<Level> levels;
-  // PlanHeader::nic_of_rail. On a routed fabric the rails of a plan are each server's NICs from the fastest to the slowest, so that
-  // servers that lost different NICs still have their rails in common.
+  // PlanHeader::nic_of_rail. On a routed fabric the rails of a plan are each server's NICs from the fastest to the
+  // slowest, so that servers that lost different NICs still have their rails in common.
   std::vector<std::uint8_t> nic_of_rail;
   std::uint32_t segments = 1;
   std::uint32_t channels = 0;  // used by the rings
 };
 
-// `members`: of each level, at least two, each a part of the one before; the first are all servers. Shares make all rings end
-// together.
+// `members`: of each level, at least two, each a part of the one before; the first are all servers. Shares make all
+// rings end together.
 Levels levels_of(const Cluster& cluster, const std::vector<std::vector<std::uint32_t>>& members);
 
 // Sets layout, slots and NICs of the header, and the places of the levels in it.

@@ -32,7 +32,7 @@ double volume_of(const PairBytes& traffic, std::uint32_t u, std::uint32_t v) {
   return std::max(traffic.at(u, v), traffic.at(v, u));
 }
 
-// Every pair by what its rails can carry.
+// Divides the traffic of every pair over its rails by what these can carry.
 Result<PairTraffic> by_rates(const PairBytes& traffic, const Cluster& cluster) {
   PairTraffic rails(cluster.servers, cluster.nics);
   for (std::uint32_t u = 0; u < cluster.servers; ++u) {

@@ -1,6 +1,6 @@
 #pragma once
-// What algorithms that leave the choice of NICs to the transport need to know: the shares of rails that fit their traffic, the time it
-// takes at best, how many messages are under way, and short names for places of ranks.
+// What algorithms that leave the choice of NICs to the transport need to know: the shares of rails that fit their
+// traffic, the time it takes at best, how many messages are under way, and short names for places of ranks.
 
 #include <cstdint>
 #include <vector>
@@ -21,7 +21,7 @@ struct PairBytes {
   double& at(std::uint32_t u, std::uint32_t v) { return bytes[std::size_t{u} * servers + v]; }
   double at(std::uint32_t u, std::uint32_t v) const { return bytes[std::size_t{u} * servers + v]; }
 };
-// The same from every server to every other.
+// `bytes` from every server to every other.
 PairBytes all_pairs(std::uint32_t servers, double bytes);
 
 struct PairNetwork {
@@ -31,7 +31,8 @@ struct PairNetwork {
 // Fails with one sentence where two servers have traffic and no common rail.
 Result<PairNetwork> network_for(const PairBytes& traffic, const Cluster& cluster);
 
-// Messages a sender may be ahead on a connection that carries one every `interval_s`: two, and what a receipt takes to come back.
+// Messages a sender may be ahead on a connection that carries one every `interval_s`: two, and what a receipt takes to
+// come back.
 std::uint32_t slots_for(double interval_s, double alpha_s);
 
 // A rank as a place.

@@ -1,9 +1,10 @@
 #pragma once
-// How broadcast and reduce use all servers at once: the data is cut into one part for each server but the root's. That server relays
-// its part between the root's server and all others, so no server moves more than the data once in each direction, in two hops.
+// How broadcast and reduce use all servers at once: the data is cut into one part for each server but the root's. That
+// server relays its part between the root's server and all others, so no server moves more than the data once in each
+// direction, in two hops.
 //
-// With several GPUs a part is cut once more, into shards: GPU j of every server serves the shard of its number. The root itself
-// serves none: its port inside the server is busy with handing the data out, or taking it in, exactly once.
+// With several GPUs a part is cut once more, into shards: GPU j of every server serves the shard of its number. The
+// root itself serves none: its port inside the server is busy with handing the data out, or taking it in, exactly once.
 
 #include <array>
 #include <cstdint>
@@ -47,8 +48,8 @@ class Relays final {
   };
   // All that relay; the root's alone where there is no other.
   Run all() const { return {rotate(root_.server + 1, 1, servers_), servers_ > 1 ? servers_ - 1 : 1}; }
-  // All that relay besides `server`: those after it up to the root's, and those before it, both nearest first. Whom one server
-  // meets i-th among those after it, meets it i-th among those before.
+  // All that relay besides `server`: those after it up to the root's, and those before it, both nearest first. Whom one
+  // server meets i-th among those after it, meets it i-th among those before.
   std::array<Run, 2> others(std::uint32_t server) const;
 
   // Pieces: shards x servers; the part of the root's server is empty. Span number pieces() is everything.
@@ -68,8 +69,9 @@ class Relays final {
 inline constexpr std::uint32_t kOwnPartChannel = 1;
 inline constexpr std::array<std::uint32_t, 2> kNearChannel{2, 3};
 
-// Adds the lanes in which `me` takes from each other GPU of its server the shard of that one (`outward`), or gives it to that one to
-// add up: in the root's server all parts at once, on the channel of the first run; elsewhere the own part and each run.
+// Adds the lanes in which `me` takes from each other GPU of its server the shard of that one (`outward`), or gives it
+// to that one to add up: in the root's server all parts at once, on the channel of the first run; elsewhere the own
+// part and each run.
 void add_near_lanes(std::vector<Lane>& lanes, const RankPlace& me, const Relays& relays, std::uint32_t segments,
                     bool outward);
 

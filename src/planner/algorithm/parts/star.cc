@@ -26,7 +26,8 @@ BlockWork work_of(const Request& request, const Cluster& cluster, bool outward) 
   return work;
 }
 
-// The root meets the servers in turn, so that a slow one does not hold up the others and none waits for another one's whole block.
+// The root meets the servers in turn, so that a slow one does not hold up the others and none waits for another one's
+// whole block.
 std::vector<Lane> lanes_of(std::uint32_t me, std::uint32_t root, const Cluster& cluster, std::uint32_t segments,
                            bool outward) {
   const std::uint32_t g = cluster.gpus;

@@ -1,6 +1,6 @@
 #pragma once
-// An all_reduce in two hops: every rank owns the piece of its number, is sent it by all others, adds in fixed order and sends the sum
-// straight back.
+// An all_reduce in two hops: every rank owns the piece of its number, is sent it by all others, adds in fixed order and
+// sends the sum straight back.
 
 #include <cstdint>
 #include <vector>
@@ -16,7 +16,8 @@ struct Hop {
   Index segment = {};
 };
 
-// Lanes of rank `me` of `ranks`. The second hop takes as many rounds as the first, begins later and waits for the sums that it sends.
+// Lanes of rank `me` of `ranks`. The second hop takes as many rounds as the first, begins later and waits for the sums
+// that it sends.
 std::vector<Lane> two_hops(std::uint32_t me, std::uint32_t ranks, const Hop& first, const Hop& second);
 
 }  // namespace r2ccl

@@ -1,10 +1,10 @@
-// The ring: reduce-scatter then all-gather around all members, 2 (p - 1) steps, in every rail at once. Each rail carries its own
-// part of the data, cut into one piece per member; pieces are cut into a few segments so that the next is on the wire while one
-// is added.
+// The ring: reduce-scatter then all-gather around all members, 2 (p - 1) steps, in every rail at once. Each rail
+// carries its own part of the data, cut into one piece per member; pieces are cut into a few segments so that the next
+// is on the wire while one is added.
 //
-// Few members make a wave of it where that takes no longer: a segment of every piece starts, while the segment before makes its second
-// step, and so on. What is under way is then a few segments, however large the data are; with the steps one after another it would be
-// whole pieces.
+// Where few members are in a ring and it takes no longer, the ring runs as a wave: while a segment of every piece
+// starts, the segment before makes its second step, and so on. Then only a few segments are under way, however large
+// the data are; with the steps one after another it would be whole pieces.
 
 #include "planner/algorithm/rings/ring.h"
 
@@ -22,8 +22,8 @@
 namespace r2ccl {
 namespace {
 
-constexpr std::uint32_t kFewestSegments = 4;  // whatever they cost: a wire goes on while one is added
-constexpr double kWholeInMemory = 256 << 10;  // without a wire such pieces are not cut for that
+constexpr std::uint32_t kFewestSegments = 4;  // whatever they cost: the wire goes on while one is added
+constexpr double kWholeInMemory = 256 << 10;  // where nothing leaves the machine, such pieces are not cut for that
 constexpr std::uint32_t kMostSegments = 64;
 // A wave lists its steps one by one. Of many members pieces are small and few are under way at once, anyhow.
 constexpr std::uint32_t kWaveMembersMost = 16;
@@ -74,7 +74,8 @@ Lane wave_lane(const RingPlace& place, std::uint32_t segments, std::int32_t rail
   return lane;
 }
 
-// A round sends and receives one message of every step, or of every segment if they are fewer; twice as many cover the receipts' way back too.
+// A round sends and receives one message of every step, or of every segment if they are fewer; twice as many cover the
+// receipts' way back too.
 constexpr std::uint32_t wave_slots_most(std::uint32_t members) {
   return 4 * members;
 }
@@ -86,8 +87,8 @@ double latency_s(const RingLoad& load, const Cluster& cluster) {
   return cluster.alpha_s + (load.rings - 1) * cluster.rank_cost_s;
 }
 
-// Round t has the steps o with 0 <= t - o < segments; none is shorter than the latency of one message, but for the first of several, which
-// waits for nobody.
+// Round t has the steps o with 0 <= t - o < segments; none is shorter than the latency of one message, but for the
+// first of several, which waits for nobody.
 double wave_seconds(const RingLoad& load, std::uint32_t segments, const Cluster& cluster) {
   const double message_s = load.piece_bytes / segments / load.rate + cluster.port_cost_s;
   const std::uint32_t steps = 2 * load.members - 2;

@@ -1,5 +1,6 @@
 #pragma once
-// Rings, for the algorithms that are made of them.
+// Rings, for the algorithms that are made of them: where a member stands, the steps of its lane, when it is over, and
+// how long it takes. A ring is a reduce-scatter and then an all-gather around its members, 2 (p - 1) steps.
 
 #include <cstdint>
 #include <functional>
@@ -27,15 +28,17 @@ struct RingPlace {
 // `order` names the ranks of a ring; nullopt when `rank` is none of them.
 std::optional<RingPlace> place_in(std::span<const std::uint32_t> order, std::uint32_t rank);
 
-// For a lane with outer = 2 * members - 1, all steps inside, inner = the layout's segments. Every member sends all segments before it
-// receives the first, and a step that forwards needs a slot further on before it can receive: with no more slots than segments all
-// would wait for each other. Twice as many cover the receipts' way back too.
+// The slots a ring needs when it is a lane with outer = 2 * members - 1, all steps inside, inner = the layout's
+// segments. Every member sends all segments before it receives the first, and a step that forwards needs a free slot
+// before it can receive: with no more slots than segments all would wait for each other. Twice as many also cover the
+// receipts' way back.
 std::uint32_t ring_slots(std::uint32_t segments);
 std::vector<Step> ring_steps(const RingPlace& place);
 Lane ring_lane(const RingPlace& place, std::uint32_t segments, std::int32_t rail);
 
-// What a step of another lane must wait for in its outer iteration 0 so that the ring in `lane` is over here: all results are there.
-// When they are to be overwritten, also the receipt of each that was forwarded, one wait for each.
+// What a step of another lane must wait for in its outer iteration 0 so that the ring in `lane` is over here: kResults,
+// all results are there; kResultsFree, they may also be overwritten, so there is one more wait for the receipt of each
+// that was forwarded.
 enum class RingEnd : std::uint8_t { kResults, kResultsFree };
 std::vector<Wait> ring_over(std::uint32_t lane, std::uint32_t members, RingEnd end);
 
@@ -49,8 +52,9 @@ struct RingLoad {
 // 2 (p - 1) steps; a step can not be shorter than its bytes, nor than the latency of one segment of every ring.
 double ring_seconds(const RingLoad& load, std::uint32_t segments, const Cluster& cluster);
 
-// Cheapest of K = 1, 2, 4 … 64, or the one asked for, with messages of `message_bytes` / K not below the cluster's smallest. Not
-// fewer than 4 where the size allows, so that a segment is on the wire while another is added; without a wire large pieces do without.
+// The cheapest of K = 1, 2, 4 … 64 segments by `seconds`, or the number asked for, with messages of `message_bytes` / K
+// not below the cluster's smallest. At least 4 where the size allows, so that a segment is on the wire while another is
+// added; where nothing leaves the machine large pieces are not cut for that.
 std::uint32_t choose_ring_segments(double message_bytes, const Cluster& cluster, const Tuning& tuning,
                                    const std::function<double(std::uint32_t)>& seconds);
 
@@ -59,12 +63,12 @@ struct RingSet {
   std::vector<std::vector<std::uint32_t>> orders;  // [ring][position] = rank
   bool pinned = true;                              // ring k uses rail k only; otherwise any
 };
-// `plan.header` has its name; layout, slots, lanes and prediction are filled in. `load` is what the slowest ring meets, its bytes
-// aside. One rank alone copies.
+// Fills in layout, slots, lanes and prediction of a plan whose header has its name. `load` is what the slowest ring
+// meets; its bytes are filled in here. One rank alone copies.
 void set_rings(Plan& plan, RingSet rings, RingLoad load, const Request& request, const Cluster& cluster,
                const Tuning& tuning);
 
-// The planners of one rank per server say so.
+// kMisuse, under the algorithm's name, where servers have several GPUs.
 Status needs_one_gpu(const Cluster& cluster, std::string_view algorithm);
 
 // 0, 1 … count - 1

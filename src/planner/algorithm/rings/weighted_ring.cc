@@ -1,8 +1,10 @@
-// A ring with unequal ownership: the slow server is the root of more of the data than the others, and a root handles its share once
-// instead of twice. With one slow server that meets the bound of ports that serve one peer at a time, on a ring's two peers.
+// A ring with unequal ownership: the slow server is the root of more of the data than the others, and a root handles
+// its share once instead of twice. With one slow server that meets the bound of ports that serve one peer at a time, on
+// a ring's two peers.
 //
-// All ports are busy all the time in the ideal, so the order at each port decides. It comes from playing the ring once with a
-// priority at each port: the chunk that is earliest in its owner's share, a little later for each hop it has made.
+// All ports are busy all the time in the ideal, so the order at each port decides. It comes from playing the ring once
+// with a priority at each port: the chunk that is earliest in its owner's share, a little later for each hop it has
+// made.
 
 #include <algorithm>
 #include <cmath>

@@ -1,10 +1,10 @@
 #pragma once
-// The network of PortModel::kFair: messages are fluid and share all ports max-min fairly; rates are recomputed whenever one starts
-// or ends. Messages of a connection flow one after another. The price grows with messages x flows x ports: a reference for small
-// clusters, not a tool to search with.
+// The network of PortModel::kFair: messages are fluid and share all ports max-min fairly; rates are recomputed whenever
+// one starts or ends. Messages of a connection flow one after another. The price grows with messages x flows x ports: a
+// reference for small clusters, not a tool to search with.
 //
-// Ports: every server's NICs together in each direction for messages that may use any NIC, single NICs for pinned and split ones,
-// every GPU's fabric port. A schedule that mixes pinned and free messages passes both kinds.
+// Ports: every server's NICs together in each direction for messages that may use any NIC, single NICs for pinned and
+// split ones, every GPU's fabric port. A schedule that mixes pinned and free messages passes both kinds.
 
 #include <cstdint>
 #include <deque>

@@ -152,7 +152,7 @@ double MultiPort::busiest_fabric_s() const {
   return most_s;
 }
 
-// When the first of its NICs is; what has to cross the fabric does so before.
+// A message is free to leave when the first of its NICs is; what has to cross the fabric does so before.
 double MultiPort::free_any_s(const Message& message) const {
   const std::uint32_t u = server_of_[message.from];
   const std::uint32_t v = server_of_[message.to];
@@ -258,9 +258,9 @@ double MultiPort::part(const Message& message, NicPair nics, double bytes) {
   return arrive(message, in_side(message), nics.in, leave(message, out_side(message), nics.out, bytes), bytes);
 }
 
-// Ports of both GPUs, cut-through; the end is the arrival. `ready_s` may lie ahead of the hand-over, where the NIC of another server
-// begins to receive. So these ports are no queues but backlogs: work is added when it is handed over, and no time is lost before it
-// begins.
+// Occupies the fabric ports of both GPUs, cut-through; the end is the arrival. `ready_s` may lie ahead of the
+// hand-over, where the NIC of another server begins to receive. So these ports are no queues but backlogs: work is
+// added when it is handed over, and no time is lost before it begins.
 Use MultiPort::cross(const Message& message, std::uint32_t from, std::uint32_t to, double ready_s, double bytes) {
   const double busy_s = bytes * intra_seconds_per_byte_;
   const double from_s = std::min(ready_s, message.now_s);
@@ -272,7 +272,8 @@ Use MultiPort::cross(const Message& message, std::uint32_t from, std::uint32_t t
   return {end_s - busy_s, end_s};
 }
 
-// The NIC serves others while the bytes cross the fabric: its time is taken as if they were there, only their end is later.
+// The NIC serves others while the bytes cross the fabric: its time is taken as if they were there, only their end is
+// later.
 Use MultiPort::leave(const Message& message, const Side& side, std::uint32_t nic, double bytes) {
   const double begin_s = std::max(side.free_s[nic], message.ready_s);
   const double busy_s = bytes * side.seconds_per_byte[nic] + cluster_.port_cost_s;

@@ -2,10 +2,11 @@
 // The network of PortModel::kMultiPort: every NIC direction is a queue in the order of calls, every GPU's fabric port
 // a backlog of work.
 //
-// A message without a planned route, with one GPU per server: it leaves in units of at most kLargestUnit, each on the NIC that ends
-// it first, and arrives likewise. One of many units is poured over the NICs instead, as if units were small: all NICs that take part
-// end together. With several GPUs per server each has its fractions of the NICs, its own first (routes.h); what leaves or arrives
-// through another GPU's NIC crosses the server's fabric and occupies the ports of both GPUs.
+// A message without a planned route, with one GPU per server: it leaves in units of at most kLargestUnit, each on the
+// NIC that ends it first, and arrives likewise. One of many units is poured over the NICs instead, as if units were
+// small: all NICs that take part end together. With several GPUs per server each has its fractions of the NICs, its own
+// first (routes.h); what leaves or arrives through another GPU's NIC crosses the server's fabric and occupies the ports
+// of both GPUs.
 
 #include <algorithm>
 #include <cstddef>
@@ -36,7 +37,8 @@ class MultiPort final {
     if (message.inside || message.rail >= 0 || out == kNoIndex || in == kNoIndex) return send_any(message);
     return by_own(message, out, in);
   }
-  // Servers (one GPU each) or ranks for messages that may use several NICs, then NICs for pinned ones, then fabric ports.
+  // Servers (one GPU each) or ranks for messages that may use several NICs, then NICs for pinned ones, then fabric
+  // ports.
   std::uint32_t queues() const;
   std::uint32_t queue_of(const Message& message) const {
     if (const std::optional<NicPair> pins = simply_pinned(message)) return cluster_.ranks() + pins->out;
@@ -72,7 +74,8 @@ class MultiPort final {
   Side out_side(const Message& message);
   Side in_side(const Message& message);
 
-  // Of a rank: the NIC that carries all it sends or receives, and needs no crossing; numbered server * nics + nic. kNoIndex: several.
+  // Of a rank: the NIC that carries all it sends or receives, and needs no crossing; numbered server * nics + nic.
+  // kNoIndex: several.
   struct OwnNics {
     std::uint32_t out = kNoIndex;
     std::uint32_t in = kNoIndex;
@@ -83,8 +86,8 @@ class MultiPort final {
     paced_s = std::max(paced_s, message.ready_s) + message.bytes * pace_s_per_byte_[message.from];
     return by_pins(message, {out, in});
   }
-  // Of most messages on rails, without the questions that most answer in the same way: NICs of a pinned lane where every server has
-  // one GPU and the fabric is routed, numbered server * nics + nic.
+  // Of most messages on rails, without the questions that most answer in the same way: NICs of a pinned lane where
+  // every server has one GPU and the fabric is routed, numbered server * nics + nic.
   std::optional<NicPair> simply_pinned(const Message& message) const {
     if (message.rail < 0 || static_cast<std::size_t>(message.rail) >= simple_pins_) return std::nullopt;
     const auto rail = static_cast<std::size_t>(message.rail);
@@ -154,8 +157,8 @@ class MultiPort final {
   Splitter into_gpu_;
   const double intra_seconds_per_byte_;
   std::vector<std::uint32_t> server_of_;  // [rank]; divisions would be a tenth of the time
-  // With several GPUs per server: each is held to its part of the server's traffic, or one whose NIC is lost would take every NIC
-  // that becomes free and run ahead of the others.
+  // With several GPUs per server: each is held to its part of the server's traffic, or one whose NIC is lost would take
+  // every NIC that becomes free and run ahead of the others.
   std::vector<double> pace_s_per_byte_;  // [rank]
   std::vector<double> paced_until_s_;
   std::vector<OwnNics> own_nics_;          // [rank]
@@ -165,8 +168,8 @@ class MultiPort final {
   std::vector<double> in_free_s_;
   std::vector<double> out_busy_s_;
   std::vector<double> in_busy_s_;
-  // With faults: the largest idle time of a NIC before free_s. A unit that waits for a repair is booked far ahead; without these
-  // all that is sent meanwhile would queue up behind it.
+  // With faults: the largest idle time of a NIC before free_s. A unit that waits for a repair is booked far ahead;
+  // without these all that is sent meanwhile would queue up behind it.
   std::vector<Use> out_gap_;
   std::vector<Use> in_gap_;
   struct FabricPort {

@@ -1,4 +1,5 @@
-// Messages while NICs are lost or change their rate: everything goes in units, so that a loss costs the units under way only.
+// Messages while NICs are lost or change their rate: everything goes in units, so that a loss costs the units under way
+// only.
 
 #include <algorithm>
 #include <cmath>
@@ -14,7 +15,7 @@ double MultiPort::in_units(const Message& message, const NicPair* planned, doubl
   return arrival_s;
 }
 
-// Sent again, after the repair, until both NICs live to the end of it.
+// When the unit has arrived. It is sent again, after the repair, until both NICs live to the end of it.
 double MultiPort::unit(const Message& message, const NicPair* planned, double bytes) {
   const Side out = out_side(message);
   const Side in = in_side(message);
@@ -77,7 +78,8 @@ NicRates::Service MultiPort::serve(const Side& side, std::uint32_t nic, double b
   return rates_.serve(number, begin_s, bytes);
 }
 
-// By what is known when the unit starts: a NIC that will be lost looks like any other. kNever: it is lost already.
+// When the NIC would end the unit, by what is known when it starts: a NIC that will be lost looks like any other.
+// kNever: it is lost already.
 Use MultiPort::estimate(const Side& side, std::uint32_t nic, double ready_s, double bytes) const {
   const double extra_s = cluster_.gpus == 1 || routes_.owns(side.gpu, nic) ? 0 : crossing_s(bytes);
   const double begin_s = start_s(side, nic, ready_s + (side.outgoing ? extra_s : 0), bytes);

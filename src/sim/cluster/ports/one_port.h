@@ -1,6 +1,6 @@
 #pragma once
-// The network of PortModel::kOnePort, the OptCC paper's: a server's NICs are one port that serves one peer at a time in each
-// direction; a transfer holds both ports and runs at the slower one's rate. Rails do not matter here.
+// The network of PortModel::kOnePort, the OptCC paper's: a server's NICs are one port that serves one peer at a time in
+// each direction; a transfer holds both ports and runs at the slower one's rate. Rails do not matter here.
 
 #include <vector>
 

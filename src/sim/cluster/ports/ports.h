@@ -1,5 +1,5 @@
 #pragma once
-// NIC rates over the time of a collective. A rate is piecewise constant: faults change it.
+// The rates of NICs over the time of a collective. A rate is constant until a fault changes it.
 
 #include <cstdint>
 #include <limits>

@@ -88,7 +88,8 @@ std::size_t CollectiveBoard::maps() const {
   return seen.size();
 }
 
-// One of these ranks had a path up there to rank 0, or rank 0 to another server: those sessions every communicator uses.
+// One of these ranks had a path up there to rank 0, or rank 0 to another server: those sessions every communicator
+// uses.
 bool CollectiveBoard::was_in_use(std::size_t communicator, std::size_t first_rank, std::size_t ranks, NicId nic,
                                  const std::vector<ProcessId>& ids) const {
   const std::vector<std::uint8_t>& process = scenario_.collectives->communicators[communicator].process;
@@ -104,7 +105,7 @@ bool CollectiveBoard::was_in_use(std::size_t communicator, std::size_t first_ran
   return false;
 }
 
-// One of them is gone for good: what the others of its rail then look like depends on who talks to whom.
+// Whether a NIC of the rail is gone for good: what the others of the rail then look like depends on who talks to whom.
 bool CollectiveBoard::rail_hurt(std::uint8_t nic) {
   for (std::size_t server = 0; server < scenario_.servers(); ++server) {
     if (network_.nic({static_cast<std::uint8_t>(server), nic}).dead) return true;

@@ -1,8 +1,10 @@
 #pragma once
-// What the ranks of all communicators of a run are compared by: right answers, and the map that each collective used.
+// What the ranks of a run are checked against: the right answers of every planned call, and the health map and plan
+// that each rank used for each collective.
 //
-//   one map per collective   every rank that begins collective n of a communicator uses the same version and the same plan
-//   maps are news            versions of a communicator never go back
+//   one map per collective   every rank that begins collective n of a communicator uses the same version and the same
+//                            plan
+//   maps never go back       each map of a communicator has a higher version than the one before
 //   the map is right         asked for when every fault has healed (CollectivePlan::until_healed)
 
 #include <map>
@@ -31,7 +33,7 @@ class CollectiveBoard final {
   Bytes transfer(std::size_t communicator, std::size_t batch, std::size_t transfer) const;
 
   void on_begun(std::size_t communicator, std::uint32_t rank, const PlanInUse& plan, const HealthMap& map);
-  // Empty: it says what is. `ids`: of processes.
+  // What the map gets wrong about the NICs as they are; empty when nothing. `ids`: the processes, by index.
   std::string wrong_about(std::size_t communicator, const HealthMap& map, const std::vector<ProcessId>& ids);
   // Who meets again after a failure, and where.
   void on_failed(std::size_t communicator, std::uint32_t rank) { reunions_[communicator].failed.insert(rank); }

@@ -126,8 +126,8 @@ void tame_collectives(Scenario& scenario) {
     if (scenario.plan.lethal()) communicator.create_at = {};
     if (scenario.plan.lethal()) communicator.finish = false;
   }
-  // Who aborts has no control network any more: what data paths do not say nobody says, be it that a connection is gone or that the
-  // only NIC is back.
+  // Who aborts has no control network any more: what data paths do not say nobody says, be it that a connection is gone
+  // or that the only NIC is back.
   const auto aborts = [](const PlannedAction& action) { return action.kind == PlannedAction::Kind::kAbort; };
   if (std::ranges::any_of(scenario.actions, aborts)) scenario.session.limits.heartbeat = SessionLimits{}.heartbeat;
   if (scenario.aborts(0)) {

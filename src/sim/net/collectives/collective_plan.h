@@ -1,6 +1,6 @@
 #pragma once
-// The collectives of a simulated run as a value, drawn from the seed: communicators over the same processes in different orders, and
-// what each runs. Data and right answers are functions of the plan (collective_truth.h).
+// The collectives of a simulated run as a value, drawn from the seed: communicators over the same processes in
+// different orders, and what each runs. Data and right answers are functions of the plan (collective_truth.h).
 
 #include <cstdint>
 #include <vector>
@@ -48,7 +48,8 @@ struct PlannedCommunicator {
 
 struct CollectivePlan {
   std::vector<PlannedCommunicator> communicators;
-  // Afterwards communicator 0 goes on until all ranks agree that the NICs are as they are: what heals is whole, what is gone is gone.
+  // Afterwards communicator 0 goes on until all ranks agree that the NICs are as they are: what heals is whole, what is
+  // gone is gone.
   bool until_healed = false;
   bool leave = false;  // a process exits as soon as its communicators have finished, whatever the network does then
 };

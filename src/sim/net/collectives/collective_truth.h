@@ -1,5 +1,6 @@
 #pragma once
-// What goes into a planned call at each rank and what must come out, computed the plain way. Pure functions of their arguments.
+// What goes into a planned call at each rank and what must come out, computed the plain way. All are pure functions of
+// their arguments.
 
 #include <cstdint>
 #include <vector>
@@ -9,7 +10,7 @@
 
 namespace r2ccl::sim {
 
-// Where a rank's input and output are; in place they share one buffer. Bytes; no bytes: it has none.
+// Where a rank's input and output are, in bytes; a rank that has none has no bytes there. In place they share a buffer.
 struct CallLayout {
   std::size_t input_at = 0, input_bytes = 0;
   std::size_t output_at = 0, output_bytes = 0;
@@ -23,7 +24,7 @@ std::uint64_t scalar_of(std::uint64_t name, std::uint32_t rank);
 // `name` makes data of different calls differ.
 Bytes input_of(std::uint64_t name, const PlannedCall& call, std::uint32_t rank, std::uint32_t ranks);
 
-// Of all ranks of one call.
+// The inputs and the right outputs of all ranks of one call.
 class CallTruth final {
  public:
   CallTruth(std::uint64_t name, const PlannedCall& call, std::uint32_t ranks);

@@ -239,7 +239,8 @@ void CommMember::check_error(const Error& error) {
   if (!aborts && !names_the_dead(error.what)) complain("the error does not name who died: " + error.what);
 }
 
-// Or who passed it on, when that is all that came through. Of a partition each side says that the other is gone.
+// Whether the error names a rank that died, or one that passed it on where that is all that came through. After a
+// partition any name is right, because each side says that the other is gone.
 bool CommMember::names_the_dead(const std::string& what) const {
   if (what.find("has ended the communicator") != std::string::npos) return true;
   for (const PlannedFault& fault : scenario_.plan.faults) {
@@ -251,7 +252,7 @@ bool CommMember::names_the_dead(const std::string& what) const {
   return false;
 }
 
-// Or has died.
+// Whether the plan kills the rank's process.
 bool CommMember::dies(std::uint32_t rank) const {
   const std::size_t process = planned().process[rank];
   return std::ranges::any_of(scenario_.plan.faults, [&](const PlannedFault& fault) {
@@ -269,8 +270,8 @@ std::vector<std::uint32_t> CommMember::survivors() const {
   return alive;
 }
 
-// Some may have finished before the others failed; these then have nobody to meet. Communicators made under way may never have known their
-// members.
+// Some may have finished before the others failed; these then have nobody to meet. Communicators made under way may
+// never have known their members.
 bool CommMember::meets_again() const {
   const bool apart = std::ranges::any_of(
       scenario_.plan.faults, [](const PlannedFault& fault) { return fault.kind == SimFaultKind::kPartition; });

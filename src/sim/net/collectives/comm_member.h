@@ -1,13 +1,13 @@
 #pragma once
-// One rank of one communicator of a simulated run: the shipped Communicator, and an application that submits what the plan says, owns
-// the buffers and checks what comes back.
+// One rank of one communicator of a simulated run: the shipped Communicator, and an application that submits what the
+// plan says, owns the buffers and checks what comes back.
 //
 //   elements      every one right, on every rank; inputs and everything outside the ranges as they were
-//   memory        filled with a pattern as soon as the ticket is done, and compared at the end: who writes later is seen, who reads
-//                 later spreads wrong elements
+//   memory        filled with a pattern as soon as the ticket is done, and compared at the end: who writes later is
+//                 seen, who reads later spreads wrong elements
 //   tickets       end in the order of submission, all of them, without fault unless the plan kills, cuts off or aborts
 //   errors        name a rank; after a death the dead one, unless all that came through is who passed it on
-//   reunion       once it has failed at all ranks that live, these hear of another id from the first of them
+//   regroup       once it has failed at all ranks that live, these hear of another id from the first of them
 //
 // Ownership  Borrows engine and board; lives in a SimProcess, which destroys it before its engine.
 

@@ -4,9 +4,9 @@
 //
 //   accepted is not delivered   write() fills a finite send buffer; segments leave at the NIC's rate
 //   window                      a receiver that does not read closes it: then nothing is unacknowledged
-//   loss                        unacknowledged bytes wait for a time-out, 200 ms doubling, and are sent again from
-//   there reset                       what was sent and not yet arrived is gone; what lies in the receive buffer can
-//   still be read death of a process          its kernel answers later packets with a reset
+//   loss                        unacknowledged bytes wait for a time-out, 200 ms doubling, and are then sent again
+//   reset                       what was sent and has not arrived is gone; the receive buffer can still be read
+//   death of a process          its kernel answers later packets with a reset
 //
 // The bytes of a direction are stored once, from write() to read(); segments in flight are positions in them.
 
@@ -81,7 +81,7 @@ class Pipe {
   // The connection is cut when exactly that many bytes of this direction have arrived.
   void cut_at(std::uint64_t position, Duration notice_from, Duration notice_to);
 
-  bool on_nic_queue = false;  // network.cc's mark
+  bool on_nic_queue = false;  // kept by sim_network.cc
 
  private:
   void on_data(const Segment& segment);

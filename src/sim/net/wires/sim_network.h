@@ -1,6 +1,6 @@
 #pragma once
-// What lies between servers: NICs with finite rates, delays, losses. Connections (connection.h) send their packets
-// here.
+// What lies between servers: NICs with finite rates, delays and losses, through which connections (sim_connection.h)
+// send their packets.
 //
 // A NIC serves its connections in turn, one segment each, at its rate; the receiving NIC has a rate too. Packets of one
 // connection and direction keep their order; between connections there is none. Traffic inside a server never fails.
