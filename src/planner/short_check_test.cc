@@ -11,7 +11,7 @@
 
 #include "schedule/check/check.h"
 #include "schedule/check/check_shorten.h"
-#include "schedule/check_symmetry.h"
+#include "schedule/check/check_symmetry.h"
 #include "testing/random_cluster.h"
 
 namespace r2ccl {

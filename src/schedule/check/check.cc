@@ -7,8 +7,8 @@
 #include "schedule/check/check_run.h"
 #include "schedule/check/check_shape.h"
 #include "schedule/check/check_shorten.h"
+#include "schedule/check/check_symmetry.h"
 #include "schedule/check/check_values.h"
-#include "schedule/check_symmetry.h"
 
 namespace r2ccl {
 namespace {

@@ -24,8 +24,8 @@
 
 #include "base/result.h"
 #include "schedule/check/check_shape.h"
+#include "schedule/check/check_symmetry.h"
 #include "schedule/check/check_values.h"
-#include "schedule/check_symmetry.h"
 #include "schedule/cursor.h"
 #include "schedule/schedule.h"
 

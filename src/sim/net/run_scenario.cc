@@ -18,9 +18,9 @@ constexpr Duration kFinishWithin =
 constexpr std::uint64_t kEventsMax = 3'000'000;  // a run needs thousands
 
 // One run from rendezvous to farewell.
-class Run {
+class ScenarioRun {
  public:
-  explicit Run(const Scenario& scenario)
+  explicit ScenarioRun(const Scenario& scenario)
       : scenario_(scenario),
         world_(scenario.seed, scenario.scheduling),
         network_(world_, scenario.network, scenario.servers(), scenario.data_nics + 1),
@@ -61,7 +61,7 @@ class Run {
   Instant start_{};
 };
 
-void Run::on_process_fault(const PlannedFault& fault) {
+void ScenarioRun::on_process_fault(const PlannedFault& fault) {
   const std::size_t first = scenario_.first_process(fault.nic.server);
   const std::size_t end = std::min(first + scenario_.per_server, scenario_.processes);
   if (fault.kind == SimFaultKind::kPause)
@@ -76,13 +76,13 @@ void Run::on_process_fault(const PlannedFault& fault) {
   }
 }
 
-void Run::start_faults() {
+void ScenarioRun::start_faults() {
   driver_.start();
   for (const auto& process : processes_) process->set_fault_driver(&driver_);
 }
 
 // The processes of a run of messages meet by one id; communicators make their own.
-bool Run::call_together() {
+bool ScenarioRun::call_together() {
   for (const auto& process : processes_) process->listen();
   if (scenario_.collectives) return true;
   const auto id = processes_[0]->host_root();
@@ -92,7 +92,7 @@ bool Run::call_together() {
   return true;
 }
 
-bool Run::rendezvous() {
+bool ScenarioRun::rendezvous() {
   std::vector<ProcessId> ids;
   for (const auto& process : processes_) ids.push_back(process->id());
   for (const auto& process : processes_) process->set_peers(ids);
@@ -110,7 +110,7 @@ bool Run::rendezvous() {
   return false;
 }
 
-bool Run::told_of_deaths() const {
+bool ScenarioRun::told_of_deaths() const {
   if (scenario_.collectives) return true;  // a communicator that fails says so
   for (std::size_t i = 0; i < victim_.size(); ++i) {
     for (std::size_t j = 0; j < victim_.size(); ++j) {
@@ -121,7 +121,7 @@ bool Run::told_of_deaths() const {
 }
 
 // A member that lives and has something to wait for; null: none.
-const CommMember* Run::unfinished_member() const {
+const CommMember* ScenarioRun::unfinished_member() const {
   for (std::size_t i = 0; i < processes_.size(); ++i) {
     if (dead(i)) continue;
     for (const auto& member : processes_[i]->members()) {
@@ -131,14 +131,14 @@ const CommMember* Run::unfinished_member() const {
   return nullptr;
 }
 
-bool Run::everything_settled() const {
+bool ScenarioRun::everything_settled() const {
   if (!workload_.settled() || unfinished_member() != nullptr) return false;
   if (!scenario_.plan.lethal()) return true;
   return std::ranges::count(victim_, true) != 0 && told_of_deaths();
 }
 
 // When the last thing that is planned has begun or healed.
-Duration Run::planned_until() const {
+Duration ScenarioRun::planned_until() const {
   Duration last = scenario_.plan.quiet_by();
   for (const PlannedMessage& message : scenario_.messages) last = std::max({last, message.send_at, message.receive_at});
   for (const PlannedAction& action : scenario_.actions) last = std::max(last, action.at);
@@ -150,7 +150,7 @@ Duration Run::planned_until() const {
   return scenario_.collectives->until_healed ? last + kHealWithin : last;
 }
 
-void Run::exchange() {
+void ScenarioRun::exchange() {
   start_ = world_.now();
   if (!scenario_.early_faults) start_faults();
   for (const auto& process : processes_) {
@@ -179,7 +179,7 @@ void Run::exchange() {
   if (referee_.violations().empty()) world_.run_until(world_.now() + kAftermath);
 }
 
-void Run::farewell() {
+void ScenarioRun::farewell() {
   for (std::size_t i = 0; i < processes_.size(); ++i) referee_.on_leave(i);
   if (!scenario_.finish || !referee_.violations().empty()) return;
   const auto all_finished = [this] {
@@ -198,7 +198,7 @@ void Run::farewell() {
   if (!all_finished()) referee_.violation("finish did not end in time");
 }
 
-RunReport Run::run() {
+RunReport ScenarioRun::run() {
   try {
     if (rendezvous()) {
       exchange();
@@ -237,7 +237,7 @@ RunReport Run::run() {
 }  // namespace
 
 RunReport run_scenario(const Scenario& scenario) {
-  Run run(scenario);
+  ScenarioRun run(scenario);
   return run.run();
 }
 

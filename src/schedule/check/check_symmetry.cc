@@ -1,4 +1,4 @@
-#include "schedule/check_symmetry.h"
+#include "schedule/check/check_symmetry.h"
 
 #include <algorithm>
 #include <cstddef>
@@ -101,15 +101,15 @@ struct Runs {
   }
 };
 
-struct Pair {
+struct RankPair {
   const Step& first;
   const Step& second;
 };
 
 // Whether a turn by some ranks maps the schedule to itself, and how it maps the pieces.
-class Turn final {
+class RankTurn final {
  public:
-  Turn(const Schedule& schedule, const Geometry& geometry, std::uint32_t ranks, std::uint64_t& work)
+  RankTurn(const Schedule& schedule, const Geometry& geometry, std::uint32_t ranks, std::uint64_t& work)
       : schedule_(schedule),
         geometry_(geometry),
         all_(schedule.header.ranks),
@@ -159,8 +159,8 @@ class Turn final {
   bool maps_pair(const std::vector<Lane>& lanes, const std::vector<Lane>& onto, std::size_t lane, std::size_t step) {
     const Lane& a = lanes[lane];
     const Lane& b = onto[lane];
-    const Pair from{a.steps[step], a.steps[step + 1]};
-    const Pair to{b.steps[step], b.steps[step + 1]};
+    const RankPair from{a.steps[step], a.steps[step + 1]};
+    const RankPair to{b.steps[step], b.steps[step + 1]};
     const LoopShape shape(a);
     const auto number = static_cast<std::uint32_t>(step);
     if (shape.inside(number) != shape.inside(number + 1) || awaited(lanes, lane, number)) return false;
@@ -183,7 +183,7 @@ class Turn final {
 
   // What a pair moves; nothing if these are not all the runs of a set, in order: then both ends might divide it in
   // other ways.
-  std::optional<Runs> runs_of(const Pair& pair, std::uint32_t outer, std::uint32_t inner) const {
+  std::optional<Runs> runs_of(const RankPair& pair, std::uint32_t outer, std::uint32_t inner) const {
     Runs runs;
     for (const auto& [step, run] : {std::pair{&pair.first, &runs.first}, std::pair{&pair.second, &runs.second}}) {
       const std::int64_t number = step->span.at(outer, inner);
@@ -317,7 +317,7 @@ std::optional<Symmetry> symmetry_of(const Schedule& schedule, const Geometry& ge
   for (std::uint32_t ranks = 1; ranks <= all / 2; ++ranks) {
     const std::uint32_t turns = all / ranks;
     if (all % ranks != 0 || std::uint64_t{turns} * geometry.pieces > kMostPieces) continue;
-    Turn turn(schedule, geometry, ranks, work);
+    RankTurn turn(schedule, geometry, ranks, work);
     if (!turn.holds()) continue;
     Symmetry found{.ranks = ranks, .turns = turns, .split = turn.split(), .piece = powers(turn.piece(), turns + 1)};
     if (found.piece.back() != found.piece.front()) continue;  // once around, a piece is not back
