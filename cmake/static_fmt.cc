@@ -1,4 +1,5 @@
-// The compiled part of fmt, from its own headers: systems ship it as a shared library only, and what programs load brings everything along.
+// The compiled part of fmt, from its own headers: systems ship it as a shared library only, and what programs load
+// brings everything along.
 
 #include <fmt/format-inl.h>
 

@@ -1,10 +1,13 @@
-// The programming interface of NCCL 2.28.9, offered by R2CCL. Programs written for that version compile and link against it as they are.
+// The programming interface of NCCL 2.28.9, offered by R2CCL. Programs written for that version compile and link
+// against it as they are.
 //
-// Where the CUDA headers are found they are included, as programs expect of this header; where there are none, a stream is an
-// opaque pointer and everything else stays the same. Define R2CCL_NO_CUDA_HEADERS to leave them out although they are there.
+// Where the CUDA headers are found they are included, as programs expect of this header; where there are none, a
+// stream is an opaque pointer and everything else stays the same. Define R2CCL_NO_CUDA_HEADERS to leave them out
+// although they are there.
 //
-// Today all buffers are host memory. A stream is NULL (the call is complete when it returns) or one of r2cclStreamCreate()
-// (r2ccl.h). What needs device memory answers ncclInvalidUsage; ncclGetLastError() then says what.
+// Today all buffers are host memory. A stream is NULL (the call is complete when it returns) or one of
+// r2cclStreamCreate() (r2ccl.h). What needs device memory answers ncclInvalidUsage; ncclGetLastError() then says
+// what.
 //
 // Every function F has a twin pF. F is weak, so a profiler can define F itself and call pF.
 #pragma once
@@ -37,7 +40,8 @@ extern "C" {
 // The same type as CUDA's, so either may come first.
 typedef struct CUstream_st* cudaStream_t;
 
-// ---- Version ----------------------------------------------------------------------------------------------------------------
+// ---- Version
+// ----------------------------------------------------------------------------------------------------------------
 
 #define NCCL_MAJOR 2
 #define NCCL_MINOR 28
@@ -47,7 +51,8 @@ typedef struct CUstream_st* cudaStream_t;
 #define NCCL_VERSION(X, Y, Z) ((X) * ((X) <= 2 && (Y) <= 8 ? 1000 : 10000) + (Y) * 100 + (Z))
 #define NCCL_VERSION_CODE 22809
 
-// ---- Results ----------------------------------------------------------------------------------------------------------------
+// ---- Results
+// ----------------------------------------------------------------------------------------------------------------
 
 typedef enum {
   ncclSuccess = 0,
@@ -61,7 +66,8 @@ typedef enum {
   ncclNumResults = 8
 } ncclResult_t;
 
-// ---- Elements and operations ------------------------------------------------------------------------------------------------
+// ---- Elements and operations
+// ------------------------------------------------------------------------------------------------
 
 typedef enum {
   ncclInt8 = 0,
@@ -100,7 +106,8 @@ typedef enum { ncclNumOps_dummy = 5 } ncclRedOp_dummy_t;
 // When the scalar of an operation is read: while it runs, or before the function that makes it returns.
 typedef enum { ncclScalarDevice = 0, ncclScalarHostImmediate = 1 } ncclScalarResidence_t;
 
-// ---- Handles, configuration, flags ------------------------------------------------------------------------------------------
+// ---- Handles, configuration, flags
+// ------------------------------------------------------------------------------------------
 
 typedef struct ncclComm* ncclComm_t;
 typedef struct ncclWindow_vidmem* ncclWindow_t;
@@ -128,8 +135,8 @@ typedef struct {
 #define NCCL_SHRINK_ABORT 0x01  // end what the parent is doing first
 #define NCCL_REVOKE_DEFAULT 0x00
 
-// Wishes for one communicator; start from NCCL_CONFIG_INITIALIZER. Honoured here: blocking, commName. The others are checked for
-// range and have no meaning on host memory.
+// Wishes for one communicator; start from NCCL_CONFIG_INITIALIZER. Honoured here: blocking, commName. The others are
+// checked for range and have no meaning on host memory.
 typedef struct ncclConfig_v22800 {
   size_t size;           // the first three are the initializer's
   unsigned int magic;    //
@@ -171,7 +178,8 @@ typedef struct ncclSimInfo_v22200 {
 
 #define NCCL_SIM_INFO_INITIALIZER {sizeof(ncclSimInfo_t), 0x74685283, NCCL_VERSION_CODE, NCCL_UNDEF_FLOAT}
 
-// ---- Functions --------------------------------------------------------------------------------------------------------------
+// ---- Functions
+// --------------------------------------------------------------------------------------------------------------
 
 // Declares a function and its profiling twin.
 #define R2CCL_TWINS(result, name, ...) \
@@ -184,8 +192,9 @@ R2CCL_TWINS(const char*, ncclGetErrorString, ncclResult_t result);
 R2CCL_TWINS(const char*, ncclGetLastError, ncclComm_t comm);
 R2CCL_TWINS(__attribute__((deprecated("does nothing"))) void, ncclResetDebugInit, void);
 
-// Making communicators. One process calls ncclGetUniqueId() and hands the id to all others; every rank then joins with it. A join
-// waits for all ranks: a thread that holds several makes them between ncclGroupStart() and ncclGroupEnd().
+// Making communicators. One process calls ncclGetUniqueId() and hands the id to all others; every rank then joins
+// with it. A join waits for all ranks: a thread that holds several makes them between ncclGroupStart() and
+// ncclGroupEnd().
 R2CCL_TWINS(ncclResult_t, ncclGetUniqueId, ncclUniqueId* uniqueId);
 R2CCL_TWINS(ncclResult_t, ncclCommInitRank, ncclComm_t* comm, int nranks, ncclUniqueId commId, int rank);
 R2CCL_TWINS(ncclResult_t, ncclCommInitRankConfig, ncclComm_t* comm, int nranks, ncclUniqueId commId, int rank,
@@ -196,16 +205,17 @@ R2CCL_TWINS(ncclResult_t, ncclCommInitRankScalable, ncclComm_t* newcomm, int nra
 // All ranks are in this process; comm has room for ndev. Without a list of devices rank i is device i.
 R2CCL_TWINS(ncclResult_t, ncclCommInitAll, ncclComm_t* comm, int ndev, const int* devlist);
 
-// Communicators from a communicator. Every rank of the parent takes part in a split: ranks of one colour become one communicator, ordered
-// by key, then by old rank; NCCL_SPLIT_NOCOLOR gives none. A shrink is made by the ranks that stay, in their old order; with
-// NCCL_SHRINK_ABORT the parent may have failed. Both may follow a revoke. Without a config the parent's counts.
+// Communicators from a communicator. Every rank of the parent takes part in a split: ranks of one colour become one
+// communicator, ordered by key, then by old rank; NCCL_SPLIT_NOCOLOR gives none. A shrink is made by the ranks that
+// stay, in their old order; with NCCL_SHRINK_ABORT the parent may have failed. Both may follow a revoke. Without a
+// config the parent's counts.
 R2CCL_TWINS(ncclResult_t, ncclCommSplit, ncclComm_t comm, int color, int key, ncclComm_t* newcomm,
             ncclConfig_t* config);
 R2CCL_TWINS(ncclResult_t, ncclCommShrink, ncclComm_t comm, int* excludeRanksList, int excludeRanksCount,
             ncclComm_t* newcomm, ncclConfig_t* config, int shrinkFlags);
 
-// Ending one. Finalize waits until all ranks have nothing left to do; Destroy gives the handle back; Abort does so at once, ending what
-// runs; Revoke ends what runs and keeps the handle.
+// Ending one. Finalize waits until all ranks have nothing left to do; Destroy gives the handle back; Abort does so at
+// once, ending what runs; Revoke ends what runs and keeps the handle.
 R2CCL_TWINS(ncclResult_t, ncclCommFinalize, ncclComm_t comm);
 R2CCL_TWINS(ncclResult_t, ncclCommDestroy, ncclComm_t comm);
 R2CCL_TWINS(ncclResult_t, ncclCommAbort, ncclComm_t comm);
@@ -262,7 +272,8 @@ R2CCL_TWINS(ncclResult_t, ncclSend, const void* sendbuff, size_t count, ncclData
 R2CCL_TWINS(ncclResult_t, ncclRecv, void* recvbuff, size_t count, ncclDataType_t datatype, int peer, ncclComm_t comm,
             cudaStream_t stream);
 
-// Groups. Calls between Start and End begin together at the outermost End. Groups may be nested and belong to one thread.
+// Groups. Calls between Start and End begin together at the outermost End. Groups may be nested and belong to one
+// thread.
 R2CCL_TWINS(ncclResult_t, ncclGroupStart, void);
 R2CCL_TWINS(ncclResult_t, ncclGroupEnd, void);
 R2CCL_TWINS(ncclResult_t, ncclGroupSimulateEnd, ncclSimInfo_t* simInfo);

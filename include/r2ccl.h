@@ -1,7 +1,8 @@
-// What R2CCL offers beyond NCCL's interface. All of it is optional: a program that never includes this header loses nothing.
+// What R2CCL offers beyond NCCL's interface. All of it is optional: a program that never includes this header loses
+// nothing.
 //
-// Results are ncclResult_t; ncclGetLastError() has the sentence. Structs begin with their size: fill them with their initializer, so
-// that a later library can tell which fields its caller knows.
+// Results are ncclResult_t; ncclGetLastError() has the sentence. Structs begin with their size: fill them with their
+// initializer, so that a later library can tell which fields its caller knows.
 #pragma once
 
 #include <stddef.h>
@@ -13,9 +14,11 @@
 extern "C" {
 #endif
 
-// ---- Version ----------------------------------------------------------------------------------------------------------------
+// ---- Version
+// ----------------------------------------------------------------------------------------------------------------
 
-// Of this header: major, minor, patch, as semantic versioning has them. The build refuses numbers other than those in the file VERSION.
+// Of this header: major, minor, patch, as semantic versioning has them. The build refuses numbers other than those in
+// the file VERSION.
 #define R2CCL_VERSION_MAJOR 0
 #define R2CCL_VERSION_MINOR 2
 #define R2CCL_VERSION_PATCH 0
@@ -27,20 +30,22 @@ extern "C" {
 // Of the library that is loaded, as R2CCL_VERSION_CODE counts.
 ncclResult_t r2cclGetVersion(int* version);
 
-// ---- Host streams -----------------------------------------------------------------------------------------------------------
-// A queue with a thread of its own; given as the stream of a call, the call is queued and returns at once. What is on one stream runs
-// in order, also across communicators. Buffers stay valid until the call is done.
+// ---- Host streams
+// ----------------------------------------------------------------------------------------------------------- A queue
+// with a thread of its own; given as the stream of a call, the call is queued and returns at once. What is on one
+// stream runs in order, also across communicators. Buffers stay valid until the call is done.
 
 ncclResult_t r2cclStreamCreate(cudaStream_t* stream);
-// Waits for everything on it; the answer is the first error since the last wait. A call that names no host stream, NULL included,
-// is refused.
+// Waits for everything on it; the answer is the first error since the last wait. A call that names no host stream,
+// NULL included, is refused.
 ncclResult_t r2cclStreamSynchronize(cudaStream_t stream);
 // ncclInProgress while something is on it; else as Synchronize.
 ncclResult_t r2cclStreamQuery(cudaStream_t stream);
 // Waits, then frees it.
 ncclResult_t r2cclStreamDestroy(cudaStream_t stream);
 
-// ---- NICs -------------------------------------------------------------------------------------------------------------------
+// ---- NICs
+// -------------------------------------------------------------------------------------------------------------------
 
 typedef enum {
   r2cclNicUp = 0,
@@ -63,8 +68,8 @@ typedef struct {
 ncclResult_t r2cclCommNicCount(ncclComm_t comm, int* count);
 ncclResult_t r2cclCommNicInfo(ncclComm_t comm, int index, r2cclNicInfo_t* info);
 
-// Called once for each NIC whose state is another than at the last look; looks are taken when an operation of the communicator ends, by
-// the thread that waited for it. It must not call the library. A null callback ends it.
+// Called once for each NIC whose state is another than at the last look; looks are taken when an operation of the
+// communicator ends, by the thread that waited for it. It must not call the library. A null callback ends it.
 typedef void (*r2cclFailoverCallback_t)(const r2cclNicInfo_t* nic, void* context);
 ncclResult_t r2cclCommOnFailover(ncclComm_t comm, r2cclFailoverCallback_t callback, void* context);
 
@@ -72,7 +77,8 @@ ncclResult_t r2cclCommOnFailover(ncclComm_t comm, r2cclFailoverCallback_t callba
 ncclResult_t r2cclCommDrain(ncclComm_t comm, uint32_t nic);
 ncclResult_t r2cclCommUndrain(ncclComm_t comm, uint32_t nic);
 
-// ---- Policy and statistics --------------------------------------------------------------------------------------------------
+// ---- Policy and statistics
+// --------------------------------------------------------------------------------------------------
 
 // How one communicator chooses; the same at all its ranks.
 typedef struct {

@@ -1,5 +1,5 @@
 #pragma once
-// A command as a user would type it.
+// Runs a command as a user would type it.
 
 #include <sys/wait.h>
 
@@ -10,7 +10,7 @@
 namespace r2ccl {
 
 struct Ran {
-  int status = -1;  // of exit; -1: it did not begin, or a signal ended it
+  int status = -1;  // the exit status; -1: it did not begin, or a signal ended it
   std::string out;
 };
 

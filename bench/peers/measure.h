@@ -1,7 +1,7 @@
 #pragma once
-// The same loop for everybody: float sum AllReduce of so many bytes in place, back to back; rank 0 prints "bytes microseconds", the best of
-// some rounds' mean: a few rounds, and for small messages so many that 0.4 s are measured, because connections need a while to get into
-// step. ROUNDS in the environment: so many instead.
+// The same loop for everybody: float sum AllReduce of so many bytes in place, back to back; rank 0 prints "bytes
+// microseconds", the best of some rounds' mean: a few rounds, and for small messages so many that 0.4 s are measured,
+// because connections need a while to get into step. ROUNDS in the environment: so many instead.
 
 #include <algorithm>
 #include <chrono>

@@ -1,9 +1,9 @@
 #pragma once
 // Where a NIC listens. IPv4 is kept as an IPv4-mapped IPv6 address so that one type serves both.
 //
-// A link-local IPv6 address (fe80::/10) means another host on every network. Its zone says which: the name, or number,
-// of an interface of this server. It is of no use to anybody else, so it never travels; who gets such an address
-// without one dials it from a NIC.
+// A link-local IPv6 address (fe80::/10) may mean a different host on every network. Its zone says which network: the
+// name, or number, of an interface of this server. That is of no use to another server, so the zone never travels;
+// whoever gets a link-local address without one dials it from a NIC of its own.
 
 #include <array>
 #include <compare>
@@ -21,7 +21,7 @@ struct Address {
 
   std::array<std::uint8_t, 16> ip{};
   std::uint16_t port = 0;
-  std::array<char, kZoneMax + 1> zone{};  // of a link-local address; ends with 0, empty: none was said
+  std::array<char, kZoneMax + 1> zone{};  // only for link-local addresses; ends with 0; empty: none was given
 
   friend auto operator<=>(const Address&, const Address&) = default;
   bool is_v4() const;
@@ -32,7 +32,7 @@ struct Address {
   static Address v4(std::uint8_t a, std::uint8_t b, std::uint8_t c, std::uint8_t d, std::uint16_t port = 0);
   // "10.0.0.1", "10.0.0.1:5000", "fe80::1", "fe80::1%eth0", "[fe80::1%eth0]:5000"
   static Result<Address> parse(std::string_view text);
-  // The same address in this zone; one that is too long for an interface's name is cut.
+  // The same address in this zone. A zone that is too long for an interface's name is cut.
   Address in_zone(std::string_view name) const;
 
   static constexpr std::size_t kWireSize = 18;

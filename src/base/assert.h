@@ -1,7 +1,7 @@
 #pragma once
-// R2CCL_ASSERT guards our own invariants and is always compiled in. A failure throws Bug: tests and the
-// simulator let it end the run with the seed, the border of the library turns it into a poisoned communicator.
-// A library never kills its host process.
+// R2CCL_ASSERT guards our own invariants and is always compiled in. A failure throws Bug: tests and the simulator
+// let it end the run and print the seed; the border of the library turns it into a failed communicator. A library
+// never kills its host process.
 
 #include <stdexcept>
 #include <string>

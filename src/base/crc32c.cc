@@ -116,12 +116,13 @@ template <std::size_t kStretch>
   return ~crc;
 }
 
-// Where there are wide carry-less products, 256 bytes at a time are folded into the next 256: what they mean is multiplied by x^2048
-// modulo the polynomial, each half of 16 bytes on its own. The product of two reflected halves comes out one bit low, hence the 1.
+// With wide carry-less products, 256 bytes at a time are folded into the next 256: their value is multiplied by x^2048
+// modulo the polynomial, each half of 16 bytes on its own. The product of two reflected halves comes out one bit low,
+// hence the 1.
 constexpr std::size_t kFold = 256;
 constexpr std::uint64_t kFoldFirst = std::uint64_t{power_of_x(8 * kFold + 64 - 1)} << 32;
 constexpr std::uint64_t kFoldSecond = std::uint64_t{power_of_x(8 * kFold - 1)} << 32;
-constexpr std::size_t kFoldLeast = 4 * kFold;  // below, setting it up costs more than it saves
+constexpr std::size_t kFoldLeast = 4 * kFold;  // for less, setting it up costs more than it saves
 
 [[gnu::target("avx512f,vpclmulqdq")]] __m512i fold(__m512i sum, __m512i next, __m512i constants) {
   const __m512i first = _mm512_clmulepi64_epi128(sum, constants, 0x00);
@@ -151,7 +152,7 @@ constexpr std::size_t kFoldLeast = 4 * kFold;  // below, setting it up costs mor
   _mm512_store_si512(left.data() + 64, b);
   _mm512_store_si512(left.data() + 128, c);
   _mm512_store_si512(left.data() + 192, d);
-  // What is left has the same remainder as all that was folded: its sum from an empty register goes on.
+  // What is left has the same remainder as everything that was folded, so its sum from an empty register goes on.
   crc = crc32c_sse42(~std::uint32_t{0}, left);
   return crc32c_sse42(crc, bytes.subspan(static_cast<std::size_t>(end - bytes.data())));
 }

@@ -10,7 +10,7 @@ namespace r2ccl {
 // Continues `crc` (0 to start) over `bytes`; crc32c(crc32c(0, a), b) == crc32c(0, a followed by b).
 std::uint32_t crc32c(std::uint32_t crc, ByteView bytes);
 
-// The portable table version, kept as the reference the fast one is tested against.
+// The portable version with tables: for processors without the instruction, and the reference of the fast one's tests.
 std::uint32_t crc32c_portable(std::uint32_t crc, ByteView bytes);
 
 }  // namespace r2ccl

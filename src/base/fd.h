@@ -6,7 +6,7 @@
 
 namespace r2ccl {
 
-// Owns a descriptor.
+// Owns a file descriptor and closes it.
 class Fd final {
  public:
   Fd() = default;

@@ -1,8 +1,9 @@
 #pragma once
-// A queue in one piece of memory that is used again. Unlike std::deque it takes no memory once it is long enough, and an element is
-// found by one addition; but what is held by reference moves when it grows.
+// A queue in one piece of memory that is used again. Unlike std::deque it allocates nothing once it is large
+// enough, and finds an element by one addition. But it moves its elements when it grows, so references to them do
+// not last.
 //
-// T has a default value; an element that leaves is set to it, so that what it owned is given back at once.
+// T has a default value. An element that leaves is set to it, so that what it owned is freed at once.
 
 #include <cstddef>
 #include <iterator>
@@ -65,7 +66,7 @@ class Fifo final {
     first_ = 0;
   }
 
-  std::vector<T> slots_;  // a power of two
+  std::vector<T> slots_;  // their number is a power of two
   std::size_t first_ = 0;
   std::size_t size_ = 0;
 };

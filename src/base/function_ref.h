@@ -1,6 +1,6 @@
 #pragma once
-// A callable that somebody else owns, for a function that calls it and is done with it before it returns. Unlike std::function it never
-// allocates, so it may stand on the path of a call. It must not outlive the callable.
+// A callable that somebody else owns, for a function that calls it and is done with it before it returns. Unlike
+// std::function it never allocates, so it may stand on the path of a call. It must not outlive the callable.
 
 #include <memory>
 #include <type_traits>

@@ -1,5 +1,5 @@
 #pragma once
-// Ids as distinct types: a NIC can not be passed where a path is meant.
+// Ids as distinct types, so that a NIC's can not be passed where a path's is meant.
 
 #include <compare>
 #include <cstdint>
@@ -19,7 +19,7 @@ using ProcessId = Id<struct ProcessTag, std::uint64_t>;
 using ServerId = Id<struct ServerTag, std::uint64_t>;  // Same value = shares NICs and memory.
 using NicId = Id<struct NicTag, std::uint8_t>;         // NIC number within its server; also its rail.
 using StreamId = Id<struct StreamTag, std::uint64_t>;  // One ordered flow of messages on a session.
-using GroupId = Id<struct GroupTag, std::uint64_t>;    // What streams belong to: communicator, plugin connection.
+using GroupId = Id<struct GroupTag, std::uint64_t>;    // The owner of streams: a communicator, a plugin connection.
 using ChunkId = Id<struct ChunkTag, std::uint64_t>;    // Session-wide, per direction, kept in every replay.
 using KeyId = Id<struct KeyTag, std::uint64_t>;        // Names a secret without revealing it.
 using Epoch = Id<struct EpochTag, std::uint32_t>;      // Incarnation of a path; 0 = never opened.

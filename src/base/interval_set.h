@@ -1,8 +1,7 @@
 #pragma once
 // A set of 64-bit numbers that fills up from below: everything under a cumulative bound, plus ranges above it. Receipts
-// and fences are such sets. Numbers start at 1; 0 counts as in from the beginning. Inserting in order is O(1), out of
-// order O(ranges), and there are few ranges: about one per path. The highest 64-bit number is never a member; insert
-// refuses it.
+// and fences are such sets. Numbers start at 1; 0 is always in. Inserting in order is O(1), out of order O(ranges), and
+// there are few ranges: about one per path. The highest 64-bit number is never in; insert refuses it.
 
 #include <cstddef>
 #include <cstdint>
@@ -33,8 +32,8 @@ class IntervalSet final {
   bool includes(const IntervalSet& other) const;
   friend bool operator==(const IntervalSet&, const IntervalSet&) = default;
 
-  // u64 cumulative, u16 count, then per range u32 gap (numbers missing before it), u32 length. Where more ranges exist
-  // than fit, or one does not fit the fields, the highest are left out: a receiver then knows less, never more.
+  // u64 cumulative, u16 count, then per range u32 gap (numbers missing before it), u32 length. If there are more ranges
+  // than fit, or one does not fit the fields, the highest are left out: the receiver then knows less, never more.
   void write(Writer& out) const;
   // Fails with kMisuse on short input, more than `ranges_max` ranges, an empty gap or range, or numbers that overflow.
   static Result<IntervalSet> read(Reader& in, std::size_t ranges_max);

@@ -1,5 +1,5 @@
 #pragma once
-// The world's failures as values. The fault names what the caller does next.
+// Failures of the world as values. The fault says what the caller should do next.
 
 #include <cstdint>
 #include <expected>
@@ -10,7 +10,7 @@ namespace r2ccl {
 enum class Fault : std::uint8_t {
   kBusy,      // Full or not ready. Call again later; nothing was lost.
   kPathDown,  // This path is gone. The same work may go over another one.
-  kPeerDown,  // No path to the peer is left in time, or its process died.
+  kPeerDown,  // The peer's process died, or no path to it came back in time.
   kAborted,   // Somebody asked us to stop. Unwind; do not retry.
   kMisuse,    // The caller broke the contract. Retrying can not help.
   kBug,       // We broke our own invariant.
@@ -18,7 +18,7 @@ enum class Fault : std::uint8_t {
 
 struct [[nodiscard]] Error {
   Fault fault;
-  std::string what;  // One sentence with object and numbers.
+  std::string what;  // One sentence that names the object and the numbers.
 };
 
 template <class T>

@@ -1,5 +1,5 @@
 #pragma once
-// For tests: sanitizers make a case some ten times dearer, so long series are cut there.
+// For tests: under sanitizers a case takes some ten times as long, so long series run a tenth of their cases there.
 
 #include <cstdint>
 
@@ -17,7 +17,7 @@ inline constexpr bool kSanitized = false;
 inline constexpr bool kSanitized = false;
 #endif
 
-// A tenth of them under sanitizers.
+// How many of `number` cases to run.
 constexpr std::uint32_t cases(std::uint32_t number) {
   return kSanitized ? (number + 9) / 10 : number;
 }

@@ -1,6 +1,6 @@
 #pragma once
-// Amounts as people write them in settings, faults and command lines. Malformed text fails with kMisuse and one
-// sentence that quotes it and shows what would be right.
+// Reads and writes amounts as people do in settings, faults and command lines. Malformed text fails with kMisuse and
+// one sentence that quotes it and shows what would be right.
 
 #include <cstdint>
 #include <string>

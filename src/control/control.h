@@ -1,26 +1,29 @@
 #pragma once
-// Rendezvous and out-of-band notices, as a star: every process keeps one control connection to the root, which knows
-// who is there and passes notices on. All I/O through link.h, so the simulator runs it too.
+// How the processes of a job meet, and how they send notices when data paths can not. A star: every process keeps one
+// control connection to the root, which knows who is there and passes notices on. All I/O goes through link.h, so the
+// simulator runs it too.
 //
 //   client                               root
-//   REGISTER(ProcessInfo, size)  ──▶     waits for all processes; without a number of its own, for as many as they say
-//                                ◀──     REACH(addresses): where else the root listens, at once
-//                                ◀──     ROSTER(all ProcessInfos)
-//   NOTICE(to, kind, bytes)      ──▶     passed on as NOTICE(from, kind, bytes); best effort, dropped when the receiver
-//                                        is away
-//                                ◀──     GONE(process): its control connection ended without BYE; BACK(process): it returned
+//   REGISTER(ProcessInfo, size)  ──▶     waits for all processes: for its own number, else for as many as they say
+//                                ◀──     REACH(addresses), at once: where else the root listens
+//                                ◀──     ROSTER(every ProcessInfo)
+//   NOTICE(to, kind, bytes)      ──▶     passes on NOTICE(from, kind, bytes), or drops it if the receiver is away
+//                                ◀──     GONE(process): its control connection ended without BYE
+//                                ◀──     BACK(process): it returned
 //                                ◀──     REFUSE(sentence): other version, rank taken, job full; the connection ends
 //   BYE                          ◀─▶     leaves without alarm
 //
-// REGISTER is state: sent again on every new connection, answered with REACH and ROSTER (and the GONE of those away)
-// again. A client that loses its connection retries for ever, 100 ms doubling to 5 s. Heartbeats both ways every second
-// keep silence visible: three seconds without a frame end the connection at either end. Frames and their limits are in
-// control/control_wire.h.
+// REGISTER is state: a client sends it again on every new connection, and the root answers again with REACH and ROSTER
+// (and GONE for those away). A client that loses its connection retries for ever, 100 ms doubling to 5 s. Heartbeats
+// both ways every second keep silence visible: three seconds without a frame end the connection at either end. Frames
+// and their limits are in control/control_wire.h.
 //
-// Ways. A client that was told a place to meet goes there first. Who is told only a place knows one address of the
-// root; REACH names those of its data NICs, so control goes on over these when the network of the place dies, and goes
-// back when that lives again: the new connection is up and registered before the old one is closed, so nobody is told
-// GONE.
+// Ways. A client that was told a place to meet goes there first. It then knows one address of the root; REACH names
+// those of the root's data NICs, so that control goes on over these when the network of the place dies. Control goes
+// back to the place when that network lives again: the new connection is up and registered before the old one is
+// closed, so nobody is told GONE.
+//
+// Threads    One driver at a time, for root and client alike; part of an engine (runtime/rendezvous.h).
 
 #include <cstdint>
 #include <memory>
@@ -43,7 +46,7 @@ enum class NoticeKind : std::uint8_t {
   kProbeRequest = 2,
   kProbeResult = 3,
   kApplication = 4,
-  kObservation = 5,  // what one end saw of a path's death, for the other end's health
+  kObservation = 5,  // what one end saw of a path's death, for the judge at the other end
   kVerdict = 6,
 };
 
@@ -73,7 +76,7 @@ struct ControlLimits {
   Duration return_max = 60s;
 };
 
-// Where a client goes: from a NIC here to an address of the root.
+// How a client reaches the root: from a NIC here to an address of the root.
 struct ControlWay {
   NicId nic;
   Address root;
@@ -86,22 +89,21 @@ struct ControlNics {
   NicId place;  // leads to UniqueId::place; one of `data`, or a management NIC, to which control goes back
 };
 
-// All ways in the order they are tried: to the place; then rail by rail, the first NIC to the first address, the next
-// to the next, and each time all NICs had their turn shifted by one; in the end each to each. `reach`: what the root
-// said; empty: not yet. Left out are ways between IPv4 and IPv6, and from data NICs to a place that has a network of
-// its own: they only cost time.
+// All ways, in the order in which they are tried. Each round begins with the place; then every NIC goes to one address,
+// the first NIC to the first address, the next to the next. Each round shifts the addresses by one, so in the end every
+// NIC has tried every address. `reach`: what the root's REACH said; empty: nothing yet. Ways between IPv4 and IPv6 are
+// left out, and so are ways from data NICs to a place that has a network of its own: they only cost time.
 std::vector<ControlWay> control_ways(const UniqueId& id, const ControlNics& from, const std::vector<Address>& reach,
                                      std::span<const Nic> nics);
 
 // Role       The centre of the star; lives in one process of the job, beside that process's own client.
 // Ownership  Owns the links given to accept().
-// Failure    Lost members are announced, never waited for. A member whose queue is full misses notices (counted), but
-// never
-//            GONE and BACK: those are state and are sent when there is room again.
+// Failure    Lost members are announced, never waited for. A member whose queue is full misses notices, which are then
+//            counted, but never GONE and BACK: those are state and are sent when there is room again.
 class ControlRoot final {
  public:
-  // `expected` 0: the first member says how many; members that say another number are refused. `reach`: what REACH
-  // says.
+  // `expected` 0: the first member that names a number decides; members that name another one are refused. `reach`:
+  // the addresses for REACH.
   ControlRoot(std::size_t expected, std::vector<Address> reach, Log& log, const ControlLimits& limits = {});
   ~ControlRoot();
   // A link that came in with Purpose::kControl and proved itself. A newer one of the same process replaces the older.
@@ -110,7 +112,7 @@ class ControlRoot final {
   bool complete() const;
   void finish();                               // BYE to everybody; members do not come back
   bool everybody_left() const;                 // every registered process said BYE
-  const std::vector<ProcessId>& left() const;  // those who said so, in that order, once the job was complete
+  const std::vector<ProcessId>& left() const;  // who said BYE since the job was complete, in that order
   std::uint64_t notices_dropped() const;
 
  private:
@@ -118,6 +120,9 @@ class ControlRoot final {
   std::unique_ptr<Impl> impl_;
 };
 
+// Role       A process's end of the star; the root's own process has one too.
+// Ownership  Owns its links. Provider and log are borrowed and outlive it.
+// Failure    It never gives up: a lost connection is made again by the next way.
 class ControlClient final {
  public:
   // `key` names the secret in `id`. `expected`: processes of the job, 0: the root knows.
@@ -135,11 +140,11 @@ class ControlClient final {
   std::optional<ControlWay> way() const;
   // Best effort: dropped when there is no control connection. At most kNoticeBytesMax bytes.
   void send(ProcessId to, NoticeKind kind, ByteView bytes);
+  // kGone names a process that the root says is gone, or the root itself: if it is another process, its connection
+  // ended, and new ones are refused.
   std::vector<ControlEvent> take_events();
   void finish();  // BYE, and no more attempts
-  // The root is another process and its connection ended and new ones are refused: kGone names it. Otherwise the root
-  // tells. A sentence when the root refuses us (wrong secret, other version, job full); empty otherwise. Attempts go
-  // on.
+  // One sentence when the root refuses us (wrong secret, other version, job full), empty otherwise. Attempts go on.
   const std::string& failure() const;
 
  private:

@@ -56,12 +56,12 @@ struct ControlClient::Impl final : FrameSink {
   std::unique_ptr<Link> link;
   std::vector<ControlWay> ways;
   std::size_t next_way = 0;
-  std::optional<ControlWay> way;  // of `link`; nullopt: the root is in this process
+  std::optional<ControlWay> way;  // how `link` goes; nullopt: the root is in this process
   std::size_t attempts = 0;
-  Instant retry_at{};  // the beginning of time: at once
+  Instant retry_at{};  // the first attempt is due at once
   Duration retry;
   Instant opened_at{}, heard_at{}, sent_at{};
-  const Link* stepped = nullptr;  // whose frames these are; what on_frame() is given may be what that one decorates
+  const Link* stepped = nullptr;  // whose frames come in; the Link that on_frame() gets may be one inside this one
   bool heard = false;             // a frame of `link` came during this step
   bool refused = false;           // the root said REFUSE on this connection
   bool ended = false;             // the root said BYE
@@ -76,7 +76,7 @@ struct ControlClient::Impl final : FrameSink {
   std::size_t trials = 0;
   Duration return_wait;          // before a trial
   bool left_place = false;       // control had to go elsewhere once
-  Instant returned_at{};         // to the place, since then
+  Instant returned_at{};         // when control last went back to the place
   std::unique_ptr<Link> former;  // until the root has heard of its successor and closed it
   Instant former_until{};
 
@@ -161,7 +161,7 @@ struct ControlClient::Impl final : FrameSink {
     return one.nic == nics.place && std::ranges::find(id.place, one.root) != id.place.end();
   }
 
-  // After a way has failed: behind the place come the others; behind any other comes the place, where there is one.
+  // Sets the way to try next: after the place the way behind it; after any other the place, if there is one.
   void go_on_behind_way() {
     const auto at = way ? std::ranges::find(ways, *way) : ways.end();
     const bool onwards = at != ways.end() && (id.place.empty() || is_to_place(*at));
@@ -208,7 +208,7 @@ struct ControlClient::Impl final : FrameSink {
     introduce(now);
   }
 
-  // Over `link`, which is up.
+  // Registers over `link`, which is up.
   void introduce(Instant now) {
     heard_at = sent_at = now;
     post(ControlFrame::kRegister, encode_register(self, expected));
@@ -254,7 +254,7 @@ struct ControlClient::Impl final : FrameSink {
     if (trial->state() != LinkState::kOpening || now >= trial_opened_at + limits.silence) trial.reset();
   }
 
-  // The root takes the newer connection of a process for the one that counts, and closes the older.
+  // To the root only the newest connection of a process counts; it closes the older one.
   void go_back(Instant now) {
     drop(former);
     former = std::exchange(link, std::move(trial));

@@ -1,7 +1,7 @@
 // The root keeps a record per process and a connection per link; they meet at REGISTER.
 //
 //   record        connection   meaning
-//   none          unregistered came in, has not said who it is
+//   none          unregistered a connection came in and has not said who it is
 //   here          registered   member; gets ROSTER (once complete), GONE, BACK, notices
 //   away          none         its connection ended without BYE: GONE to the others, BACK when it registers again
 //   left          none         it said BYE: silence
@@ -25,7 +25,7 @@ struct ControlRoot::Impl final : FrameSink {
     Instant accepted_at{}, heard_at{}, sent_at{};
     std::optional<ProcessId> process;        // set by REGISTER
     std::optional<std::size_t> roster_next;  // next member of the roster to send; nullopt: nothing to send
-    std::set<ProcessId> presence;            // whose GONE or BACK is still to be said
+    std::set<ProcessId> presence;            // processes whose GONE or BACK is still to be sent
     bool reach_owed = false;                 // REACH is still to be said
     bool over = false;                       // to be closed at the end of its step
   };
@@ -48,8 +48,8 @@ struct ControlRoot::Impl final : FrameSink {
   std::vector<std::unique_ptr<Connection>> connections;
   std::map<ProcessId, Record> records;
   std::vector<ProcessInfo> roster;  // by rank, then process; empty until complete
-  std::vector<ProcessId> left;      // since then, by BYE
-  Connection* current = nullptr;    // whose link is being stepped
+  std::vector<ProcessId> left;      // said BYE since the roster was complete
+  Connection* current = nullptr;    // its link is being stepped
   bool finished = false;
   std::size_t roster_parts_left = 0;  // that this step may still send
   std::size_t refusals = 0;
@@ -111,7 +111,8 @@ struct ControlRoot::Impl final : FrameSink {
     }
   }
 
-  // Why a job of so many processes is not this one; nullopt: it is, or nobody says. The first who says decides.
+  // A member says how many processes its job has (0: it does not say). The first number decides. Returns why the member
+  // can not be of this job, or nullopt.
   std::optional<std::string> settle_size(std::uint32_t said) {
     if (expected == 0 && said == 0) return "neither it nor the root knows how many processes the job has";
     if (said > kRosterMax) return fmt::format("a job has at most {} processes, not {}", kRosterMax, said);
@@ -120,9 +121,9 @@ struct ControlRoot::Impl final : FrameSink {
     return fmt::format("it expects {} processes, this job has {}", said, expected);
   }
 
-  // Why this process can not be a member; nullopt: it can. Makes room by forgetting a process that registered and went
-  // away before the job was complete: of the same rank first (it was started again), else any once all places are
-  // taken.
+  // Returns why this process can not be a member, or nullopt. Makes room by forgetting a process that registered and
+  // went away before the job was complete: one of the same rank first, because it was started again; else, once all
+  // places are taken, any.
   std::optional<std::string> admit(const ProcessInfo& info) {
     if (records.contains(info.process)) return std::nullopt;
     if (complete()) return fmt::format("the job is complete with {} processes and it is none of them", expected);
@@ -201,7 +202,7 @@ struct ControlRoot::Impl final : FrameSink {
     }
   }
 
-  // State that is owed to this member, as far as its queue takes it.
+  // Sends the state that this member does not know yet, as far as its queue takes it.
   void flush(Connection& to) {
     if (to.reach_owed) to.reach_owed = !post(to, ControlFrame::kReach, encode_reach(reach));
     while (to.roster_next) {
@@ -225,7 +226,7 @@ struct ControlRoot::Impl final : FrameSink {
   }
 
   // ---- connections ----
-  // A newer connection of the same process took over.
+  // Ends a connection because a newer one of the same process took over.
   void retire(Connection& old) {
     old.process.reset();
     old.over = true;
@@ -308,8 +309,7 @@ Turn ControlRoot::step(Instant now) {
   impl_->posted = false;
   impl_->roster_parts_left = impl_->limits.roster_parts_per_step;
   auto& connections = impl_->connections;
-  // Connections are judged one by one: frames of one may retire another that was stepped before, which then goes next
-  // time.
+  // Frames of one connection may retire another that was stepped before it; that one goes in the next step.
   for (std::size_t i = 0; i < connections.size();) {
     if (impl_->step(*connections[i], now, turn)) {
       ++i;

@@ -1,6 +1,6 @@
 #pragma once
 // The frames of the control network as values. Strict: a body that is short, too long, beyond a limit or followed by
-// anything is no body at all. Parsers never throw and never allocate more than their input could fill.
+// anything is refused whole. Parsers never throw and never allocate more than their input could fill.
 
 #include <cstdint>
 #include <optional>
@@ -16,20 +16,20 @@ namespace r2ccl {
 
 inline constexpr std::uint16_t kControlVersion = 2;
 
-// FrameHeader::type; below 64 belongs to sessions.
+// FrameHeader::type; numbers below 64 belong to sessions.
 enum class ControlFrame : std::uint8_t {
   kRegister = 64,   // version u16, expected u32, ProcessInfo
-  kRoster = 65,     // total u32, first u32, ProcessInfos; one of several parts, in order
+  kRoster = 65,     // total u32, first u32, then each ProcessInfo; one of several parts, in order
   kNotice = 66,     // process u64 (to, or from), kind u8, the rest is the notice
   kGone = 67,       // process u64
   kBack = 68,       // process u64
   kBye = 69,        // empty
   kHeartbeat = 70,  // empty
   kRefuse = 71,     // sentence, length first
-  kReach = 72,      // addresses, their number u8 first
+  kReach = 72,      // count u8, then the addresses
 };
 
-inline constexpr std::size_t kPortsMax = 32;  // of a process, and addresses in one REACH
+inline constexpr std::size_t kPortsMax = 32;  // ports of a process, and addresses in one REACH
 inline constexpr std::size_t kNicNameMax = 64;
 inline constexpr std::size_t kHostMax = 255;
 inline constexpr std::size_t kRefusalMax = 512;
@@ -37,7 +37,7 @@ inline constexpr std::size_t kRefusalMax = 512;
 struct RegisterBody {
   std::uint16_t version = kControlVersion;
   std::uint32_t expected = 0;  // processes of the job; 0: it does not say
-  ProcessInfo info;            // empty when the version is not ours
+  ProcessInfo info;            // empty when the version is not kControlVersion
 };
 
 struct RosterPart {

@@ -14,7 +14,7 @@ struct Queue {
   };
   std::deque<Frame> frames;
   std::size_t bytes = 0;
-  bool closed = false;  // by the writing end
+  bool closed = false;  // the writing end closed it
 };
 
 struct LocalPipe {
@@ -51,7 +51,7 @@ class LocalLink final : public Link {
     const bool delivered = deliver(sink, kFramesPerStep);
     if (in().frames.empty() && in().closed && state_ != LinkState::kDown)
       go_down("The other end of the local link closed it.");
-    // Frames waiting for the other end count as movement: nothing else would make its owner look.
+    // Frames that wait for the other end count as movement, because nothing else would make its owner look.
     return delivered || !out().frames.empty() || state_ == LinkState::kDown;
   }
   void drain_and_close(Instant, FrameSink& sink) override {

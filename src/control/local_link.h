@@ -1,6 +1,8 @@
 #pragma once
-// Two links inside one process, joined end to end: how the process that hosts the root reaches it without a network, so
-// that no NIC's fault takes it away. Both ends live in the same thread. Only frames without payload.
+// Two links inside one process, joined end to end. The process that hosts the root reaches it this way, without a
+// network, so that no NIC's fault takes the root away from it. They carry only frames without payload.
+//
+// Threads    Both ends belong to the same driver.
 
 #include <memory>
 #include <utility>

@@ -1,6 +1,6 @@
 #pragma once
-// The ticket into a job: where its root listens and the secret that every connection must prove. At most 128 bytes, the
-// size of ncclUniqueId. Never logged.
+// What a process needs to join a job: where its root listens, and the secret that every connection must prove. Packed
+// it has 128 bytes, the size of ncclUniqueId. Never logged.
 
 #include <array>
 #include <string>
@@ -20,9 +20,8 @@ struct UniqueId {
 
   std::array<std::byte, 32> secret{};
   std::vector<Address> root;  // tried in order
-  // Where the root is told to be met (MASTER_ADDR), as this process knows it: tried first, by the way that leads there.
-  // Empty: the root's own addresses are all there is. Not part of what is packed: others may know the place by another
-  // address.
+  // Where processes were told to meet the root (MASTER_ADDR), as this process knows it; tried first. Empty: only the
+  // root's own addresses are known. Not packed, because others may know the place by another address.
   std::vector<Address> place;
 
   // Draws the secret. At least one address; those beyond kAddressesMax are left out.

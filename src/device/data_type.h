@@ -1,5 +1,6 @@
 #pragma once
-// What elements are and how two become one. Values as NCCL numbers them, so the API only has to check ranges.
+// The types of elements, and how two elements become one. Both are numbered as NCCL numbers them, so the bindings only
+// have to check ranges.
 
 #include <cstddef>
 #include <cstdint>

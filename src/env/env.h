@@ -1,6 +1,7 @@
 #pragma once
-// Everything outside the program's control, handed in by whoever owns the process. The real ones are in env/real,
-// the simulated ones in sim/net. Nothing else reads a clock, draws a random number, prints or reads the environment.
+// What a program can not control: time, chance, and where its words go. Whoever owns the process hands these in. The
+// real ones are in env/real, the simulated ones in sim/net. Code below never reads a clock, draws a random number,
+// prints or reads the environment by itself, so the simulator decides all of it.
 
 #include <cstdint>
 #include <span>

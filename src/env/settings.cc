@@ -198,7 +198,7 @@ struct SeedMode {
   SeedLoss loss;
 };
 
-// The older name counts where the newer one is not set.
+// R2CC_MODE, the older name, counts only if R2CCL_MODE is not set.
 void use_seed_mode(Settings& settings, bool mode_is_set) {
   constexpr std::array<SeedMode, 4> kModes = {{{"off", SeedLoss::kNone},
                                                {"repair", SeedLoss::kInACall},

@@ -1,6 +1,7 @@
 #pragma once
-// Everything a user can set from the environment, as values: whoever owns the process hands its environment in once, and
-// nothing below reads it. The registry is data, so parsing, `r2ccl settings` and the documentation can not drift apart.
+// Everything a user can set from the environment, as values. Whoever owns the process hands its environment in
+// once, and nothing below reads it. The registry is data, so parsing, `r2ccl settings` and the documentation can
+// not drift apart.
 
 #include <cstdint>
 #include <optional>
@@ -27,7 +28,7 @@ struct SettingInfo {
   std::string_view meaning;
 };
 
-// What R2CC_MODE asks for besides a mode: one NIC of one server is lost, for good (comm/seed_loss.h).
+// What R2CC_MODE asks for besides a mode: one NIC of one server is lost for good (process/seed_loss.h).
 enum class SeedLoss : std::uint8_t { kNone, kInACall, kBeforeCalls };
 
 struct Settings {
@@ -53,31 +54,31 @@ struct Settings {
   std::optional<std::uint64_t> server;    // which server this process plays
   std::uint64_t socket_buffer_bytes = 0;  // 0 = the system's choice
   std::string tcp_congestion;             // empty = the system's choice, but not bbr
-  std::string mode = "auto";              // how plans answer failures; comm/plans.h
+  std::string mode = "auto";              // how plans answer failures; comm/agreement/plans.h
   std::string algorithm;                  // one by name, where it applies; empty: as the mode says
-  // Where this process stands in its job, as `r2ccl run` says it (comm/launch.h knows the other launchers).
+  // Which process of its job this one is, as `r2ccl run` says it (process/launched_by.h knows the other launchers).
   std::optional<std::uint64_t> rank;
   std::optional<std::uint64_t> size;
   std::optional<std::uint64_t> local_rank;
   std::string unique_id;  // in hex; holds a secret, never printed
 
-  // NCCL's own. What NCCL would ignore is ignored here, so a job that runs under NCCL starts here too.
+  // NCCL's own settings. We ignore what NCCL would ignore, so a job that starts with NCCL starts here too.
   std::string debug = "WARN";  // VERSION, WARN, INFO or TRACE
   std::string debug_file;      // %h host, %p process id
   std::string socket_ifname;
   std::string host_id;
   std::string comm_id;  // host:port of the rendezvous
 
-  // R2CC_MODE, as examples of the first R2CCL have it. Where R2CCL_MODE is set it counts for nothing; else `mode` already is what it
-  // says, and where R2CCL_FAULT says no better, `seed_loss` is what is lost with it.
+  // R2CC_MODE, as examples of the first R2CCL set it. It is ignored if R2CCL_MODE is set. Otherwise `mode` follows it,
+  // and `seed_loss` says what it takes away, unless R2CCL_FAULT is set.
   std::string seed_mode;
   SeedLoss seed_loss = SeedLoss::kNone;
 
   LogLevel log_level() const;
 
-  // `environment` holds "NAME=value" strings, foreign names included; of a repeated name the first counts, an empty value
-  // means unset. An unknown R2CCL_ name or a malformed value of a known one fails with kMisuse and one sentence, which for
-  // a name suggests the nearest known one.
+  // `environment` holds "NAME=value" strings, foreign names included; of a repeated name the first counts, an empty
+  // value means unset. An unknown R2CCL_ name or a malformed value of a known one fails with kMisuse and one
+  // sentence, which for a name suggests the nearest known one.
   static Result<Settings> parse(std::span<const std::string_view> environment);
 
   static std::vector<SettingInfo> list();
@@ -85,8 +86,8 @@ struct Settings {
   std::string value_text(std::string_view name) const;
 };
 
-// The environment of this process as parse() takes it: the `environ` of main(), ended by a null pointer. The views live as
-// long as the array does.
+// The environment of this process as parse() takes it: the `environ` of main(), ended by a null pointer. The views
+// live as long as the array does.
 std::vector<std::string_view> environment_of(const char* const* environ_array);
 
 }  // namespace r2ccl

@@ -4,9 +4,12 @@
 
 namespace r2ccl {
 
-// Sleeps until something is ready, until `until`, or until wake(). Implemented by the TCP dialer's epoll.
-// poll() and wait() change nothing: they may run beside whatever else is done to the dialer, and in several threads at once.
-// A wake() before the wait() counts.
+// How a driver sleeps until there is something to do. The TCP dialer implements it with its epoll, tests with a
+// condition variable.
+//
+// wait() returns when something is ready, at `until`, or after a wake(); a wake() before the wait() counts too.
+//
+// Threads    All three may be called from any thread, in several at once, and beside any other use of the dialer.
 class Waiter {
  public:
   virtual ~Waiter() = default;

@@ -130,7 +130,7 @@ void Execution::Impl::add_dependents() {
 
 void Execution::Impl::start() {
   R2CCL_ASSERT(finished(), "started while it runs");
-  // Up to the end of the vector: how much of it is really there only the steps know.
+  // The regions reach to the end of the vector. Buffers may end earlier; the steps never go beyond what is there.
   input = {const_cast<std::byte*>(buffers.input), (buffers.count - buffers.input_first) * size};
   output = {buffers.output, (buffers.count - buffers.output_first) * size};
   queue_begin = queue_count = 0;
@@ -166,7 +166,7 @@ void Execution::Impl::stall(LaneRun& lane) {
   stalled.push_back(lane.number);
 }
 
-// The courier did not take it.
+// The courier did not take a message.
 void Execution::Impl::refused(LaneRun& lane, const Error& error) {
   if (error.fault == Fault::kBusy) {
     stall(lane);
@@ -175,7 +175,7 @@ void Execution::Impl::refused(LaneRun& lane, const Error& error) {
   }
 }
 
-// While it runs it counts as queued: whatever it does to itself, it looks again before it stops.
+// A lane counts as queued while it runs, so nothing queues it twice: it looks at everything again before it stops.
 void Execution::Impl::run(LaneRun& lane) {
   bool again = false;
   while (!again && result) {
@@ -188,7 +188,7 @@ void Execution::Impl::run(LaneRun& lane) {
       --lanes_left;
       break;
     }
-    // Others first, once it has kept them waiting.
+    // A lane that copied or reduced has kept others waiting, so they run first.
     again = budget == 0 || (budget != before && queue_count > 0);
   }
   lane.queued = false;
@@ -239,7 +239,8 @@ bool Execution::Impl::waits_over(const LaneCursor& at, WaitProgress& progress) c
   return true;
 }
 
-// One reason is enough: a lane that waits for another lane leaves it to that one.
+// Adds why one lane does not get on. A lane that waits for another lane adds nothing but missing receipts: the other
+// lane has its own reason.
 void Execution::Impl::add_reason(const LaneRun& lane, std::vector<std::uint32_t>& ranks) const {
   const LaneCursor& at = lane.at;
   const Step& step = at.step();

@@ -1,28 +1,29 @@
 #pragma once
-// Runs one rank's lanes of one collective: the third user of a schedule, after the checker and the cluster model.
+// Runs one rank's part of one collective, as its schedule says. Checker and cluster model follow the same rules
+// (schedule/schedule.h, schedule/check), and nothing is assumed here beyond them.
 //
-// Every lane is a cursor. A step starts when its waits are over, its message is there and fewer than `slots` messages of its outgoing
-// connection lack a receipt. A send ends with its receipt. The rules and their proof are schedule.h's and check.h's; nothing is
-// assumed here beyond them.
+// Every lane is a cursor over its steps. A step starts when its waits are over, its message is there, and fewer than
+// `slots` messages of its outgoing connection lack a receipt. A send ends with its receipt.
 //
 // Where messages land:
 //   recv, recv_copy_send with a destination   straight in the destination
-//   all other receives                        in a staging buffer of the connection, `slots` deep, from which one pass reduces
-// Sends read input, output or scratch in place. recv_copy_send and the reducing sends read their destination when they have one,
-// else the staging buffer, which is posted again only after the receipt.
+//   all other receives                        in a staging buffer; every connection has `slots` of them
+// Sends read input, output or scratch in place. recv_copy_send and the reducing sends read their destination when they
+// have one, else the staging buffer, which is posted again only after the receipt.
 //
-// A lane posts receives ahead of the step it is at, in the order of its steps, up to `slots` messages of a connection. A staging
-// buffer is private, so it can always be posted. A destination can when the step's own waits and those of all steps before it are
-// over, and no step between touches that memory. (Data that nobody reads before it is overwritten may then be overwritten in
-// either order.) Where several lanes receive from one connection, the order of its messages is that of their waits, so each posts
-// only for the step it is at.
+// A lane posts receives ahead of its step, in the order of its steps and up to `slots` messages of a connection. A
+// staging buffer is private, so it can always be posted. A destination can be posted when the waits of its step and
+// of all steps before it are over, and no step between touches that memory. (Data that nobody reads before it is
+// overwritten may then be overwritten in either order.) If several lanes receive from one connection, their waits
+// decide the order of its messages, so each lane posts only for the step it is at.
 //
-// Ownership  PlanHeader, lanes, device and courier are borrowed and outlive it; user memory stays valid until over(). Owns scratch and
-//            staging, taken from and given back to the Pool, so that calls of one communicator share them.
-// Threads    One driver at a time. Work per step() is bounded by kBytesPerStep.
-// Reuse      restart() begins again; nothing is allocated then.
-// Failure    A failed completion ends it: over() with the error. The courier must have stopped touching the memory before the object
-//            goes (comm/ aborts the group first).
+// Ownership  PlanHeader, lanes, device, courier and pool are borrowed and outlive it; user memory stays valid until
+//            over(). Takes scratch and staging from the Pool and gives them back, so that calls of one communicator
+//            share them.
+// Threads    One driver at a time. A step() copies or reduces about kBytesPerStep at most.
+// Reuse      restart() begins again without allocating anything.
+// Failure    A failed completion ends it: over() is true and result() has the error. The courier must have stopped
+//            touching the memory before the object goes (comm/ aborts the group first).
 
 #include <cstddef>
 #include <cstdint>
@@ -38,8 +39,9 @@
 
 namespace r2ccl {
 
-// The vector of the collective (schedule/layout.h) as one rank sees it: element i of the vector is at input + (i - input_first) *
-// size, and alike for output. Ranks whose buffer is only their own block say where it begins. In place: both point to the same.
+// The vector of the collective (schedule/layout.h) as one rank sees it. Element i of the vector is at input + (i -
+// input_first) * size, and likewise for output. A rank whose buffer is only its own block says with `first` where
+// that begins. In place, both point to the same memory.
 struct ExecutionBuffers {
   const std::byte* input = nullptr;
   std::uint64_t input_first = 0;
@@ -58,18 +60,19 @@ class Execution final {
   Execution(const Execution&) = delete;
   Execution& operator=(const Execution&) = delete;
 
-  // From the start again, with other buffers of as many elements: a new one without the work of making it. Once it is over, and well.
+  // Runs it again with other buffers of as many elements, which costs less than a new one. Only when it is over and
+  // did not fail.
   void restart(const ExecutionBuffers& buffers);
 
-  // Goes as far as it can. True: something moved (call again before sleeping). What the courier refused as busy is tried again in
-  // each call.
+  // Goes as far as it can. True: something moved, so call again before sleeping. What the courier refused as busy is
+  // tried again in each call.
   bool step();
-  // A token given to the courier is done. Goes no further itself; after the end it is ignored.
+  // A token given to the courier is done. Starts nothing; step() does. Ignored after an error.
   void on_completion(std::uint64_t token, const Status& status);
 
   bool over() const;
   const Status& result() const;  // meaningful once over
-  // For people, when it does not get on: the ranks it waits for, lowest first.
+  // For people who ask why it does not get on: the ranks it waits for, lowest first.
   std::vector<std::uint32_t> waiting_for() const;
 
  private:

@@ -1,15 +1,17 @@
 #pragma once
-// Inside of Execution. execution.cc: start, events, end. execution_post.cc: receives ahead. execution_steps.cc: steps.
+// The inside of Execution. execution.cc has start, events and end; execution_post.cc posts receives ahead;
+// execution_steps.cc runs the steps.
 //
-// A lane runs until nothing it may do is left; what it then waits for wakes it:
-//   a message           its completion                                   (the oldest Posted of the lane)
-//   a slot to send      the completion that frees it                     (Connection::waiter)
-//   a staging buffer    the step or completion that frees it             (Connection::waiter)
-//   a wait              every step and receipt of the lane waited for    (dependents, LaneRun::awaits)
-//   a busy courier      the next call of step()                          (stalled_)
+// A lane runs until nothing is left that it may do. Then this wakes it:
+//   it waits for        it is woken by                                  see
+//   a message           its completion                                  the oldest Posted of the lane
+//   a slot to send      the completion that frees it                    Connection::waiter
+//   a staging buffer    the step or completion that frees it            Connection::waiter
+//   another lane        every step that ends there, and every receipt   dependents, LaneRun::awaits
+//   a busy courier      the next call of step()                         stalled
 //
-// Every slot of every connection is a Transfer; its number is the token. Nothing is allocated after the start, but for Receipts
-// that grow.
+// Every slot of every connection is a Transfer, and its number is the token. Nothing is allocated after the start,
+// except that Receipts may grow.
 
 #include <cstdint>
 #include <span>
@@ -22,22 +24,22 @@
 
 namespace r2ccl {
 
-inline constexpr std::size_t kLine = 64;  // bytes, of a cache
+inline constexpr std::size_t kLine = 64;  // bytes of a cache line
 
 struct Execution::Impl {
   static constexpr std::uint32_t kNone = UINT32_MAX;
   static constexpr std::uint64_t kStepsAhead =
-      4096;  // that a lane's posting may be before it: bounds the work of one call
+      4096;  // posting may be so far ahead of its lane; this bounds the work of one call
 
   struct Connection {
     std::uint64_t key = 0;
     std::uint32_t depth = 0;
-    std::uint32_t first = 0;  // of its transfers
+    std::uint32_t first = 0;  // its first transfer
     std::uint32_t next = 0;   // slot of the next send; sends take slots in turn, receives take any that is free
     bool shared = false;
-    std::uint32_t waiter = kNone;  // lane that needs a slot
-    std::size_t staging = 0;       // offset of its staging buffers in the block
-    std::size_t stride = 0;        // from one to the next
+    std::uint32_t waiter = kNone;  // the lane that needs a slot
+    std::size_t staging = 0;       // where its staging buffers begin in the block
+    std::size_t stride = 0;        // from one staging buffer to the next
 
     std::uint32_t peer() const { return static_cast<std::uint32_t>(key >> 32); }
     std::uint32_t channel() const { return static_cast<std::uint32_t>(key); }
@@ -54,9 +56,9 @@ struct Execution::Impl {
     State state = State::kFree;
     std::uint32_t connection = 0;
     std::uint32_t lane = 0;
-    std::uint32_t skew = 0;          // of a receive: from the start of its staging buffer
-    std::uint32_t relayed = kNone;   // of a send: the receive whose staging buffer it reads
-    std::uint32_t receipts = kNone;  // of a send: where a wait looks for its receipt
+    std::uint32_t skew = 0;          // receive: its message begins so far into its staging buffer
+    std::uint32_t relayed = kNone;   // send: the receive whose staging buffer it reads
+    std::uint32_t receipts = kNone;  // send: where a wait looks for its receipt
     std::uint64_t receipt = 0;
   };
 
@@ -90,7 +92,7 @@ struct Execution::Impl {
   void free_receive(std::uint32_t transfer);
   bool waits_over(const LaneCursor& at, WaitProgress& progress) const;
   bool wait_over(const LaneCursor& at, const Wait& wait, std::uint64_t& known) const;
-  // The iterations that `wait` is about; false where it asks for none.
+  // The iterations that `wait` is about. False: it asks for none.
   bool waited_for(const LaneCursor& at, const Wait& wait, Iteration& first, Iteration& last) const;
   std::vector<std::uint32_t> waiting_for() const;
   void add_reason(const LaneRun& lane, std::vector<std::uint32_t>& ranks) const;
@@ -117,13 +119,13 @@ struct Execution::Impl {
                                buffers.count);
   }
   Place place(const LaneCursor& at, Buffer buffer, const Index& slot, ElementRange range);
-  std::size_t buffer_of(std::uint32_t transfer) const {  // offset of its staging buffer in the block
+  std::size_t buffer_of(std::uint32_t transfer) const {  // where its staging buffer begins in the block
     const Connection& c = in[transfers[transfer].connection];
     return c.staging + (transfer - c.first) * c.stride;
   }
   Place staging_of(std::uint32_t transfer);
   std::uint32_t skew_of(std::uint32_t transfer, ElementRange range) const;
-  std::uint32_t free_slot(Connection& connection) const;  // of receives; kNone: there is none
+  std::uint32_t free_slot(Connection& connection) const;  // for a receive; kNone: there is none
   static std::uint32_t find(const std::vector<Connection>& connections, std::uint64_t key);
   bool finished() const { return lanes_left == 0 && sends_open == 0; }
 
@@ -132,7 +134,7 @@ struct Execution::Impl {
   const std::uint32_t rank;
   ExecutionBuffers buffers;
   const DataType type;
-  const std::size_t size;  // of an element
+  const std::size_t size;  // bytes of an element
   const ReduceKind kind;
   const Device& device;
   Courier& courier;
@@ -146,12 +148,12 @@ struct Execution::Impl {
 
   std::vector<Connection> in{};  // by key
   std::vector<Connection> out{};
-  std::vector<Transfer> transfers{};  // of `in`, then of `out`
-  std::uint32_t first_send = 0;       // among the transfers
+  std::vector<Transfer> transfers{};  // those of `in`, then those of `out`
+  std::uint32_t first_send = 0;       // the first transfer of `out`
   std::vector<LaneRun> runs{};
   std::vector<Posted> posted{};
   std::vector<std::uint32_t> dependents{};
-  std::vector<std::uint32_t> receipts_of{};  // by step of all lanes; kNone: nobody waits for its receipts
+  std::vector<std::uint32_t> receipts_of{};  // one per step of every lane; kNone: nobody waits for its receipts
   std::vector<Receipts> receipts{};
 
   std::vector<std::uint32_t> queue{};  // a ring of lanes, each at most once

@@ -9,7 +9,7 @@ void Execution::Impl::post(LaneRun& lane) {
   }
 }
 
-// False: not yet.
+// Posts for the next step, if it receives, and passes it. False: that is not possible yet.
 bool Execution::Impl::post_next(LaneRun& lane) {
   if (lane.passed - lane.executed >= kStepsAhead || lane.touched.full()) return false;
   const LaneCursor& at = *lane.ahead;
@@ -26,7 +26,7 @@ bool Execution::Impl::post_next(LaneRun& lane) {
   return true;
 }
 
-// Relays keep slots until their receipts, which come in any order.
+// Looks at every slot, because relays keep theirs until their receipts, which come in any order.
 std::uint32_t Execution::Impl::free_slot(Connection& connection) const {
   for (std::uint32_t i = 0; i < connection.depth; ++i, connection.take_slot()) {
     if (transfers[connection.transfer()].state == State::kFree) return connection.transfer();

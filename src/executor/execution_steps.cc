@@ -1,4 +1,4 @@
-// The step a lane is at.
+// Runs the step that a lane is at.
 #include <algorithm>
 
 #include "base/assert.h"
@@ -29,8 +29,8 @@ Execution::Impl::Place Execution::Impl::staging_of(std::uint32_t transfer) {
   return {&own, offset, block.memory.get() + offset};
 }
 
-// So that the message lies in its cache lines as the same elements of the input do, and as they do at ranks whose memory is alike:
-// what is aligned to each other is copied and added fastest.
+// Shifts the message so that it lies in its cache lines as the same elements of the input do, here and probably at its
+// sender. Memory that is aligned to each other is copied and added fastest.
 std::uint32_t Execution::Impl::skew_of(std::uint32_t transfer, ElementRange range) const {
   const auto buffer = reinterpret_cast<std::uintptr_t>(block.memory.get()) + buffer_of(transfer);
   const auto alike = reinterpret_cast<std::uintptr_t>(buffers.input) + (range.begin - buffers.input_first) * size;
@@ -47,10 +47,10 @@ Execution::Impl::Went Execution::Impl::execute(LaneRun& lane) {
   return Went::kToItsEnd;
 }
 
-// The step may run: its waits are over, its message is there, and there is a slot for what it sends.
+// True: the step may run. Its waits are over, its message is there, and there is a slot for what it sends.
 bool Execution::Impl::begin(LaneRun& lane) {
   const Step& step = lane.at.step();
-  // Where the message lands in place, post_next() has waited.
+  // If the message lands in place, post_next() has already waited.
   if (!lands_in_place(step) && !waits_over(lane.at, lane.waits)) {
     lane.awaits = true;
     return false;
@@ -68,7 +68,7 @@ bool Execution::Impl::begin(LaneRun& lane) {
   return true;
 }
 
-// False: the message is not there.
+// Finds the elements that the step is about. False: its message is not there.
 bool Execution::Impl::find_range(LaneRun& lane) {
   if (!receives(lane.at.step().kind)) {
     lane.range = range_of(lane.at);
@@ -89,7 +89,7 @@ bool Execution::Impl::work(LaneRun& lane) {
   const LaneCursor& at = lane.at;
   const Step& step = at.step();
   std::byte* destination = nullptr;
-  const std::byte* first = nullptr;  // copied, where there is no second
+  const std::byte* first = nullptr;  // copied if there is no second
   const std::byte* second = nullptr;
   const auto source = [&]() -> const std::byte* {
     const Buffer buffer = at.source();
@@ -134,7 +134,7 @@ bool Execution::Impl::work(LaneRun& lane) {
   return now == left;
 }
 
-// False: the courier did not take it.
+// Sends the step's message. False: the courier did not take it.
 bool Execution::Impl::send(LaneRun& lane) {
   const LaneCursor& at = lane.at;
   const Step& step = at.step();

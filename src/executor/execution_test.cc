@@ -1,5 +1,5 @@
-// One rank at a time, with a courier that does what the test says. That whole collectives come out right is shown for every planned
-// algorithm in comm/execution_test.cc.
+// One rank at a time, with a courier that does what the test says. That whole collectives come out right is shown
+// for every planned algorithm in comm/execution_test.cc.
 
 #include "executor/execution.h"
 

@@ -1,5 +1,6 @@
 #pragma once
-// Where one lane of an execution stands.
+// Where one lane of an execution stands: the step that runs next, and how far receives are posted ahead of it
+// (executor/execution.h says when they may be). Execution changes it; this is only the record.
 
 #include <array>
 #include <cstddef>
@@ -16,18 +17,18 @@ namespace r2ccl {
 // How many of a step's waits are over, in order.
 struct WaitProgress {
   std::uint32_t over = 0;
-  std::uint64_t known = 0;  // of the next one: Receipts::all_in()
+  std::uint64_t known = 0;  // what Receipts::all_in() has found out for the next wait
 };
 
 // A receive given to the courier whose step has not ended.
 struct Posted {
-  std::uint64_t step = 0;  // count of steps of the lane
+  std::uint64_t step = 0;  // counted from the lane's start, as LaneRun::executed is
   ElementRange range{};
   std::uint32_t transfer = 0;
 };
 
-// Memory of steps that the posting cursor has passed and the lane has not: what lands ahead must leave it alone. Neighbouring steps
-// that touch the same, as an accumulation over peers does, are one entry.
+// The memory of steps that posting has passed and the lane has not yet run: nothing may land there ahead of them.
+// Neighbouring steps that touch the same memory, as in a sum over peers, are one entry.
 class Touched final {
  public:
   struct Memory {
@@ -76,7 +77,7 @@ class Touched final {
 struct LaneRun {
   LaneRun(const Lane& l, std::uint32_t n) : lane(&l), number(n), first(l), at(first) {}
 
-  // As if nothing had run.
+  // Begins again, as if nothing had run.
   void start() {
     at = first;
     if (ahead) *ahead = first;
@@ -89,34 +90,34 @@ struct LaneRun {
 
   const Lane* lane;
   std::uint32_t number;
-  std::optional<NicId> nic{};  // of its rail at this server
-  LaneCursor first;            // before all steps
+  std::optional<NicId> nic{};  // the NIC of its rail at this server
+  LaneCursor first;            // the first step
   LaneCursor at;               // the step that runs next
   std::uint64_t executed = 0;  // steps that ended
 
-  // Of the step at `at`:
+  // About the step at `at`:
   WaitProgress waits{};
   bool begun = false;  // it may run, and `range` is what it is about
   ElementRange range{};
   std::uint64_t worked = 0;  // elements copied or reduced so far
-  std::uint32_t out = 0;     // connection, where it sends
+  std::uint32_t out = 0;     // the connection by which it sends
 
   // Receives are posted ahead of `at`.
-  std::optional<LaneCursor> ahead{};  // only where the lane receives
-  std::uint64_t passed = 0;           // steps, by `ahead`; never below `executed`
+  std::optional<LaneCursor> ahead{};  // set if the lane receives at all
+  std::uint64_t passed = 0;           // steps that `ahead` has passed; never below `executed`
   WaitProgress ahead_waits{};
-  std::uint64_t waited_from =
-      0;               // all waits of the steps between were over when they were passed, once `executed` is there
-  bool lands = false;  // some step's message goes straight to its destination, so `touched` is kept
+  // Once `executed` has come this far, every wait between it and `ahead` is over.
+  std::uint64_t waited_from = 0;
+  bool lands = false;  // a step's message goes straight to its destination, so `touched` is kept
   Touched touched{};
   std::uint32_t first_posted = 0;  // the ring of Posted: where, how large, and which part is in use
   std::uint32_t posted_size = 0;
   std::uint32_t posted_begin = 0;
   std::uint32_t posted_count = 0;
 
-  std::uint32_t first_step = 0;       // of the tables by step of all lanes
-  std::uint32_t first_dependent = 0;  // lanes that wait for this one; those of the next lane follow
-  bool queued = false;                // will run, or runs
+  std::uint32_t first_step = 0;       // where its steps begin in tables of all lanes' steps
+  std::uint32_t first_dependent = 0;  // where the lanes that wait for this one begin in Execution's list
+  bool queued = false;                // it will run, or runs
   bool awaits = false;                // a wait is not over
   bool stalled = false;               // the courier was busy
 };

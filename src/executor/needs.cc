@@ -7,7 +7,7 @@
 namespace r2ccl {
 namespace {
 
-// SpanUse of a connection by a lane.
+// How a lane uses a connection.
 struct SpanUse {
   std::uint64_t key = 0;
   std::uint32_t lane = 0;
@@ -93,14 +93,14 @@ class Collector {
     }
   }
 
-  // Connections by which messages of the incoming one are relayed.
+  // How many connections relay messages of this incoming one.
   std::uint64_t relays_of(std::uint64_t key) const {
     const auto first = std::ranges::lower_bound(relays_, std::pair(key, std::uint64_t{0}));
     const auto last = std::ranges::upper_bound(relays_, std::pair(key, UINT64_MAX));
     return static_cast<std::uint64_t>(last - first);
   }
 
-  // `ahead`, where it is given, learns what each lane can have posted: of a shared connection one message.
+  // `ahead`, if given, learns how many receives each lane can have posted; on a shared connection that is one.
   std::vector<ConnectionNeed> folded(std::vector<SpanUse>& uses, std::vector<std::uint32_t>* ahead) const {
     const auto key = [](const SpanUse& use) { return std::tuple(use.key, use.lane); };
     if (!std::ranges::is_sorted(uses, {}, key)) std::ranges::sort(uses, {}, key);

@@ -1,5 +1,6 @@
 #pragma once
-// Buffers that the executions of a communicator reuse: fresh pages cost more than what is reduced from them. Not zeroed.
+// Buffers that the executions of a communicator use again, because fresh pages from the system cost more than reducing
+// what is in them. Not zeroed.
 //
 // Threads    One at a time.
 
@@ -15,11 +16,12 @@ class Pool final {
     std::unique_ptr<std::byte[]> memory;
     std::size_t bytes = 0;
   };
-  Block take(std::size_t bytes);  // at least so many, and not above kWaste times that from a block that was idle
+  // At least `bytes`. An idle block is used if it is not over kWaste times as large; otherwise a new one is made.
+  Block take(std::size_t bytes);
   void give_back(Block block);
   std::size_t idle_bytes() const { return idle_bytes_; }
 
-  static constexpr std::size_t kIdleBytesMax = 256 << 20;  // the largest go first
+  static constexpr std::size_t kIdleBytesMax = 256 << 20;  // beyond this the largest idle blocks are freed
   static constexpr std::size_t kWaste = 4;
   static constexpr std::size_t kSmallest = 4096;
 

@@ -1,6 +1,6 @@
 #pragma once
-// Which messages of one sending step still lack their receipt, for the waits on that step. Sends are added in the order of
-// iterations, receipts come in any order.
+// Which messages of one sending step still lack their receipt. Waits on that step ask here. Sends are added in the
+// order of their iterations; receipts come in any order.
 
 #include <algorithm>
 #include <compare>
@@ -18,7 +18,7 @@ struct Iteration {
 
 class Receipts final {
  public:
-  // The number by which to say that the receipt is in.
+  // Returns the number that received() takes when the receipt is in.
   std::uint64_t add(Iteration iteration) {
     if (end_ - begin_ == sends_.size()) grow();
     at(end_) = {.iteration = iteration, .received = false};
@@ -28,7 +28,8 @@ class Receipts final {
     at(number).received = true;
     while (begin_ != end_ && at(begin_).received) ++begin_;
   }
-  // Nothing from `first` to `last`, both included, is open. What was found received is skipped next time: `known` starts at 0.
+  // True: no send from `first` to `last`, both included, lacks its receipt. `known` starts at 0 and remembers what was
+  // found, so that the next call for the same wait skips it.
   bool all_in(Iteration first, Iteration last, std::uint64_t& known) const {
     if (begin_ == end_ || at(begin_).iteration > last) return true;
     known = std::max(known, begin_);
@@ -69,7 +70,7 @@ class Receipts final {
   }
 
   std::vector<Send> sends_;  // a ring; its size is a power of two
-  std::uint64_t begin_ = 0;  // the oldest that is open
+  std::uint64_t begin_ = 0;  // the oldest send without a receipt
   std::uint64_t end_ = 0;
 };
 

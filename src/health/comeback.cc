@@ -48,7 +48,7 @@ void Comeback::on_attempt_failed(Instant now) {
 }
 
 void Comeback::on_hint(Instant now) {
-  // An attempt that is due or under way stays; should it fail, the next one follows after the shortest wait.
+  // An attempt that is due or under way is left alone. If it fails, the next one follows after the shortest wait.
   const bool waiting = next_attempt_ > now;
   retry_ = waiting ? limits_.retry_min : Duration::zero();
   next_attempt_ = std::min(next_attempt_, now + limits_.retry_min);

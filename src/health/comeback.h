@@ -1,13 +1,12 @@
 #pragma once
-// When a dead path is tried again and when a path that answers is trusted again. Pure: time comes in.
+// Says when a dead path is tried again, and when a path that answers again is trusted. A path that has failed is likely
+// to fail again, so it has to prove itself, longer each time. Reads no clock; time is a parameter.
 //
-//   retry       100 ms after it went down, doubling to 30 s, for ever; a hint (carrier up, the peer's notice, an
-//   accepted
-//               connection) starts over at 100 ms from now
-//   probation   a path that went down before and answers again carries only probes for `probation`; clean that long, it
-//   is
-//               up. Each relapse (down again within probation or within `good_time` of being up) doubles probation up
-//               to 60 s; each `good_time` spent up halves it down to its minimum
+//   retry       100 ms after it went down, doubling to 30 s, for ever. A hint (carrier up, the peer's notice, an
+//               accepted connection) starts over at 100 ms from now
+//   probation   a path that went down before and answers again carries only probes for so long; if it stays clean, it
+//               is up. Each relapse (down again within probation, or within `good_time` of being up) doubles probation
+//               up to 60 s; each `good_time` spent up halves it, down to its minimum
 //
 // A session without any live path ignores probation.
 
@@ -29,8 +28,8 @@ class Comeback final {
  public:
   explicit Comeback(const ComebackLimits& limits) : limits_(limits) {}
 
-  // The path was up or on probation and died, or is to be opened first: then the first attempt is due at once. Said
-  // again before the path answered it counts as a failed attempt.
+  // The path died, or is about to be opened for the first time; then the first attempt is due at once. Called again
+  // before the path answered, it counts as a failed attempt.
   void on_down(Instant now);
   void on_attempt_failed(Instant now);  // doubles the wait
   void on_hint(Instant now);            // never puts off an attempt that is due earlier
@@ -43,7 +42,7 @@ class Comeback final {
   int relapses() const { return relapses_; }
 
  private:
-  void fall(Instant now);  // probation after the path went down
+  void fall(Instant now);  // sets the probation for when the path comes back
   void wait_from(Instant now, Duration retry);
 
   enum class State : std::uint8_t { kNew, kClosed, kOpen, kTrusted };

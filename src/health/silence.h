@@ -1,5 +1,6 @@
 #pragma once
-// Judges one path from the figures its link reports. Pure: no clock, no socket, no thread, no log.
+// Judges from the figures its link reports whether one path has gone silent. A path is silent when something we sent
+// stays unacknowledged for too long. Pure: no clock, no socket, no thread, no log.
 //
 //   state      what the sample says                                         next
 //   kFine      unacked > 0 and no acknowledgement for max(4 SRTT, 25 ms)     kSuspect
@@ -7,10 +8,10 @@
 //   kSuspect   still none for 150 ms                                        kSilent
 //   kSilent    an acknowledgement came (before anyone acted on the silence)   kFine
 //
-// Acknowledged bytes that advance mean slow, never down. Nothing unacked means the peer does not read: no path fault.
-// One sample moves at most one row: after a pause of this process (or of the whole machine) the first sample can only
-// suspect, and silence is called when the suspicion has lasted the suspect threshold. Use one object per epoch of a
-// path.
+// A path whose acknowledged bytes advance is slow, never down. If bytes are queued but none is unacknowledged, the peer
+// does not read, and that is no fault of the path. One sample moves at most one row: after a pause of this process, or
+// of the whole machine, the first sample can only suspect, and kSilent needs a suspicion that is at least as old as the
+// suspect threshold. Use one object per epoch of a path.
 
 #include "base/time.h"
 #include "topology/path_state.h"
@@ -33,8 +34,8 @@ class Silence final {
   Hearing hearing() const { return hearing_; }
   // How long nothing has been acknowledged although something is unacknowledged; zero when fine.
   Duration silent_for(Instant now) const;
-  // When to sample again: before the judgement can get worse, and four times per suspect threshold, so that fresh bytes
-  // and acknowledgements are dated well. kNever when nothing is unacknowledged.
+  // When to sample again: as soon as the judgement could get worse, and at least four times per suspect threshold, so
+  // that we know well when bytes left and acknowledgements came. kNever when nothing is unacknowledged.
   Instant next_sample(Instant now) const;
 
  private:

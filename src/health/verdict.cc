@@ -19,7 +19,7 @@ bool is_accusation(const Observation& seen) {
   return (seen.cause == Cause::kSilent || seen.cause == Cause::kTimeout) && seen.here.server != seen.there.server;
 }
 
-// Who says what about whom. Accusers are remote servers; those with hard evidence against the NIC they look from are out.
+// Who accuses whom. Only NICs of other servers accuse, and not those with hard evidence against themselves.
 class VerdictCase {
  public:
   explicit VerdictCase(std::span<const Observation> observations) {
@@ -35,7 +35,7 @@ class VerdictCase {
     const auto it = hard_.find(nic);
     return it == hard_.end() ? std::nullopt : std::optional(it->second);
   }
-  // Servers that find this NIC silent through a NIC that fewer servers find silent.
+  // How many servers find this NIC silent, each through a NIC that fewer servers find silent.
   std::size_t credible_accusers(NicName nic) const {
     const auto it = accusers_.find(nic);
     if (it == accusers_.end()) return 0;
@@ -90,7 +90,8 @@ Verdict decide_dead_path(NicName a, NicName b, const Probes& probes) {
   if (probes.whole_rail_fails && (at_a.local_error || at_a.unreachable) && (at_b.local_error || at_b.unreachable))
     return about_path(Blame::kRail, a, b, "every pair of the rail fails");
   if (at_a.local_error && at_b.local_error) return about_path(Blame::kNic, a, b, "local errors at both ends");
-  // A certain culprit explains the dead path, so a third NIC's time-out towards the other end is then a single voice.
+  // A local error is certain and explains the dead path. That a third NIC did not reach the other end is then not
+  // enough to blame that end too.
   if (at_a.local_error) return about_nic(a, "local error at its own end");
   if (at_b.local_error) return about_nic(b, "local error at its own end");
   if (at_a.unreachable && at_b.unreachable) return about_path(Blame::kNic, a, b, "neither end answers a third NIC");

@@ -1,5 +1,7 @@
 #pragma once
-// Names the culprit. Pure functions over observations and probe results; the decision table is the specification.
+// Names the culprit when a path dies: a NIC, the link between two NICs, a whole rail, or nobody. Pure functions over
+// what both ends observed (merge) and, where that does not settle it, over the results of probes (decide). The tables
+// are the specification; runtime/judge.h collects what they need.
 
 #include <array>
 #include <cstdint>
@@ -37,7 +39,7 @@ struct Observation {
   Instant at{};
 };
 
-// Both ends reach the same verdict in the same words: of two names the lower is `culprit`.
+// Both ends must reach the same verdict in the same words, so of two names the lower is always `culprit`.
 struct Verdict {
   Blame blame = Blame::kUnknown;
   NicName culprit;               // kNic: that one; otherwise one end of the path
@@ -47,7 +49,7 @@ struct Verdict {
 
 // What the observations of the last moments say about the path between `a` and `b`:
 //
-//   hard evidence at an end (carrier off, address gone, ENETDOWN, ENETUNREACH)       that NIC; at both: both
+//   hard evidence at an end (carrier off, address gone, ENETDOWN, ENETUNREACH)       that end's NIC, or both ends'
 //   silence or time-outs towards a NIC from two remote servers                       that NIC
 //   a reset alone, or silence from one server                                        kUnknown (probes decide)
 //
@@ -57,7 +59,7 @@ Verdict merge(NicName a, NicName b, std::span<const Observation> observations);
 
 enum class ProbeResult : std::uint8_t { kOk, kLocalError, kTimeout, kUnasked };
 
-// a_to_b etc.: both ends and a third NIC z connect and shake hands within 250 ms.
+// The results of four probes: a to b, b to a, and a third NIC z to both. Each connects and shakes hands within 250 ms.
 struct Probes {
   ProbeResult a_to_b = ProbeResult::kUnasked;
   ProbeResult b_to_a = ProbeResult::kUnasked;
@@ -66,7 +68,7 @@ struct Probes {
   bool whole_rail_fails = false;  // every other pair of the rail is known dead
 };
 
-// The decision table. T = time-out, L = local error, - = unasked or z's own error; it holds with a and b swapped too.
+// The decision table. T = time-out, L = local error, - = unasked or z's own error. It also holds with a and b swapped.
 //
 //   a->b  b->a  z->a  z->b   verdict
 //   ok    ok    any   any    transient
@@ -79,10 +81,9 @@ struct Probes {
 //   T     T     -     -,ok   link: nobody but b missed a
 //   -     -     -     -      unknown
 //
-// An end that was not asked counts as T: its path is dead, that is why there are probes. Where there are only two
-// servers z is a second NIC of the same server and can ask only the far end (a2->b is z_to_b, b2->a is z_to_a), which
-// the rows with
-// `-` cover.
+// An end that was not asked counts as T, because its path is dead: that is why there are probes. Where there are only
+// two servers, z is a second NIC of the same server and can ask only the far end (a2->b is z_to_b, b2->a is z_to_a);
+// the rows with `-` cover that.
 Verdict decide(NicName a, NicName b, const Probes& probes);
 
 std::string to_text(const Verdict& verdict);

@@ -39,23 +39,23 @@ struct Engine::Impl final : HealthNoticeSender {
   NoticeSender& notices;
 
   std::map<KeyId, Rendezvous> meetings;
-  std::vector<ProcessInfo> roster;  // of all of them, in the order they were met
-  std::map<ProcessId, KeyId> keys;  // of the first meeting with each
-  std::unique_ptr<Judge> judge;     // once anybody is known
+  std::vector<ProcessInfo> roster;  // every process ever met, in that order
+  std::map<ProcessId, KeyId> keys;  // the key of the first meeting with each
+  std::unique_ptr<Judge> judge;     // made once anybody is known
   std::map<ProcessId, std::unique_ptr<Session>> sessions;
   std::set<NicId> drained;
   std::set<NicId> without_carrier;
   std::uint64_t carrier_changes = 0;  // here and at peers
   std::map<GroupId, EngineTask*> tasks;
-  std::deque<WaitingLink> early;   // data links from before the roster
+  std::deque<WaitingLink> early;   // data links that came before the roster
   std::deque<WaitingLink> probes;  // answered; the other end closes first, so that it is sure to hear the answer
   Stage stage = Stage::kRunning;
   Instant last_step{};
-  bool dirty = true;      // there is something for the chores
-  Instant next_chores{};  // … or will be then
+  bool dirty = true;      // the chores have something to do
+  Instant next_chores{};  // when they will have something to do
   Instant last_chores{};
-  Instant provider_next{};              // when links may have something without being told
-  std::vector<Completion> completions;  // of the session at hand
+  Instant provider_next{};              // when links may have something although the provider does not say so
+  std::vector<Completion> completions;  // kept for its memory
   const std::vector<Verdict> no_verdicts;
 
   void note(LogLevel level, const std::string& line) {
@@ -63,7 +63,7 @@ struct Engine::Impl final : HealthNoticeSender {
   }
 
   void send_notice(ProcessId to, NoticeKind kind, ByteView bytes) override {
-    // Either way may be the one that broke. What may come twice takes both.
+    // Data paths or the control network may be what broke. A notice that may come twice takes both.
     const auto found = sessions.find(to);
     const bool told = found != sessions.end() && found->second->tell(static_cast<std::uint8_t>(kind), bytes);
     const bool repeatable =
@@ -75,7 +75,7 @@ struct Engine::Impl final : HealthNoticeSender {
     return found == keys.end() ? KeyId{} : found->second;
   }
 
-  // Through a rendezvous both are in, one that works if there is any.
+  // Sends through a rendezvous that both are in, and one that is connected if there is any.
   void send_by_control(ProcessId to, NoticeKind kind, ByteView bytes) {
     dirty = true;
     Rendezvous* way = nullptr;
@@ -91,7 +91,7 @@ struct Engine::Impl final : HealthNoticeSender {
     return info == roster.end() ? nullptr : &*info;
   }
 
-  // The session with this process, made if need be; null when it is no other process of the roster, or too late to begin.
+  // The session with this process, made if need be. Null: it is no other process of the roster, or we are finishing.
   Session* session_with(ProcessId peer, Instant now) {
     if (const auto found = sessions.find(peer); found != sessions.end()) return found->second.get();
     const ProcessInfo* info = find(peer);
@@ -100,12 +100,13 @@ struct Engine::Impl final : HealthNoticeSender {
         std::make_unique<Session>(self, *info, keys.at(peer), provider, notices, env.log, telemetry, config.session);
     for (const NicId nic : drained) made->drain(nic, now);
     for (const NicId nic : without_carrier) made->on_nic_event({nic, false}, now);
-    // Only the lower id connects: it must know that there is somebody to talk to. Empty, so that no session reads it.
+    // Only the process with the lower id connects, so it must hear that we want to talk. The notice is empty: at the
+    // other end it makes the session, which has nothing to read.
     if (self.process > peer) notices.send_notice(peer, {});
     return sessions.emplace(peer, std::move(made)).first->second.get();
   }
 
-  // `came`: there may be something for a link. Otherwise sessions that have nothing to do are left alone.
+  // `came`: there may be something for any link. If not, sessions that have nothing to do are left alone.
   Turn step_sessions(Instant now, bool came) {
     Turn turn;
     for (auto& [peer, session] : sessions) {
@@ -128,7 +129,7 @@ struct Engine::Impl final : HealthNoticeSender {
     return turn;
   }
 
-  // A NIC here lost a path of one session: the others ask on theirs before they need them.
+  // A NIC here lost a path of one session. The other sessions try their paths now, before they need them.
   void doubt(const Observation& seen, const Session& by, Instant now) {
     for (const NicName& end : {seen.here, seen.there}) {
       if (end.server != self.server) continue;
@@ -145,7 +146,7 @@ struct Engine::Impl final : HealthNoticeSender {
     if (in.ok() && task != tasks.end()) task->second->on_notice(from, bytes.subspan(sizeof(std::uint64_t)));
   }
 
-  // Sessions that end take their paths with them; that is no NIC's fault.
+  // The paths of a session that ends go down with it, and that is no NIC's fault.
   void excuse_ended() {
     for (auto& [peer, session] : sessions) {
       if (session->state() != SessionState::kActive) judge->excuse(peer);
@@ -186,7 +187,7 @@ struct Engine::Impl final : HealthNoticeSender {
     link->close();
   }
 
-  // The oldest goes when there are too many.
+  // When there are too many, the oldest is dropped.
   static void keep(std::deque<WaitingLink>& links, std::unique_ptr<Link> link, Instant until, std::size_t max) {
     if (links.size() >= max) links.pop_front();
     links.push_back({std::move(link), until});
@@ -251,8 +252,8 @@ struct Engine::Impl final : HealthNoticeSender {
     return turn;
   }
 
-  // Its secret stays where others were met: a process dials and probes with that of the meeting where it met us first, and only it
-  // knows which that was.
+  // The secret of a meeting with others stays in the keyring. A process dials and probes us with the secret of the
+  // meeting where it first met us, and we do not know which one that was.
   std::map<KeyId, Rendezvous>::iterator forget(std::map<KeyId, Rendezvous>::iterator it) {
     if (it->second.roster().size() <= 1) keyring.remove(it->first);
     return meetings.erase(it);
@@ -329,7 +330,7 @@ struct Engine::Impl final : HealthNoticeSender {
   }
 
   // ---- chores ----
-  // What is not on the way of a message: only where something came for it, was said to it, or its time is up.
+  // Everything that no message waits for. Done only when something came or was asked for, or when its time is up.
   void do_chores(Instant now) {
     Turn turn;
     dirty = false;
@@ -485,8 +486,8 @@ void Engine::notify(ProcessId to, GroupId group, ByteView bytes) {
 }
 
 Turn Engine::step(Instant now) {
-  // Control comes after the sessions so that their notices leave in the same step; what it brings makes the step count as moved, so
-  // that the sessions look at it in the next.
+  // Control comes after the sessions, so that their notices leave in the same step. What control brings makes the step
+  // count as moved, so that the sessions look at it in the next one.
   impl_->last_step = now;
   Turn turn = impl_->provider.step(now);
   const bool came = turn.moved || now >= std::exchange(impl_->provider_next, turn.next);
@@ -499,7 +500,7 @@ Turn Engine::step(Instant now) {
   if (impl_->judge) messages.merge(impl_->step_sessions(now, came));
   messages.merge(impl_->step_tasks(now));
   turn.merge(messages);
-  // Who waits for a message hears of it first; chores have the next turn, in which mostly nothing comes.
+  // Whoever waits for a message should hear of it first. The chores wait for the next turn, which mostly brings none.
   const bool first = messages.moved && now < impl_->last_chores + EngineLimits::kChoresWait;
   if (impl_->dirty && !first) impl_->do_chores(now);
   turn.merge({impl_->dirty, impl_->next_chores});

@@ -1,11 +1,13 @@
 #pragma once
-// Everything a process has for talking to others: listeners, control, sessions, what is known about NICs. An object, no
-// singleton: the simulator makes many. step(now) drives all of it; runtime/threads decides who calls.
+// Everything a process has for talking to others: listeners, control, sessions, and what is known about NICs. It is an
+// object, not a singleton, because the simulator makes many. step(now) drives all of it; runtime/threads decides which
+// thread calls it.
 //
-// Order      listen(), host() in one process, join(), step() until ready(), then sessions. A process may host and join any number
-//            of rendezvous; all share its sessions: one per other process, however often they meet.
+// Order      listen(), host() in one process, join(), step() until ready(), then sessions. A process may host and
+//            join any number of rendezvous. All share its sessions: one per other process, however often they meet.
 // Ownership  Provider, keyring, telemetry and what env names are borrowed and outlive the engine.
 // Threads    One driver at a time.
+// Failure    A peer's death ends its session alone (session/session.h); the engine goes on.
 
 #include <map>
 #include <memory>
@@ -33,7 +35,7 @@ struct EngineConfig {
   std::uint32_t rank = 0;
   std::string host;
   std::optional<NicId> management_nic;  // carries control alone, never data
-  NicId place_nic;                      // leads to the place of an id that has one: that NIC, or a data NIC
+  NicId place_nic;                      // leads to the place where processes meet: the management NIC or a data NIC
   Duration probe_timeout = 250ms;
 };
 
@@ -44,17 +46,17 @@ struct EngineLimits {
   static constexpr Duration kEarlyLinkTime = 2s;
   static constexpr std::size_t kProbeLinksMax = 64;  // answered probes whose other end has not closed yet
   static constexpr Duration kProbeLinkTime = 1s;
-  static constexpr Duration kChoresWait = 50us;  // behind messages that come one after the other
+  static constexpr Duration kChoresWait = 50us;  // chores wait so long for messages that come one after the other
 };
 
-// Something that lives on sessions and is driven with them: a communicator. Its group's completions come to it.
+// Something that lives on sessions and is driven with them, such as a communicator. It gets its group's completions.
 class EngineTask {
  public:
   virtual ~EngineTask() = default;
   virtual void on_completion(ProcessId peer, const Completion& completion) = 0;
-  // Only where sessions hand such messages over; the task gives it back to the session.
+  // A message came before its receive; only with SessionLimits::hand_over_early. The task gives it back to the session.
   virtual void on_early(Session&, EarlyMessage) { throw Bug("this task takes no early messages"); }
-  virtual void on_notice(ProcessId from, ByteView bytes) = 0;  // what its other end said with Engine::notify()
+  virtual void on_notice(ProcessId from, ByteView bytes) = 0;  // the task's other end called Engine::notify()
   virtual Turn step(Instant now) = 0;  // after the sessions; what it posts leaves in the same turn
 };
 
@@ -66,12 +68,12 @@ class Engine final : private NoticeSender {
 
   // Listens on every NIC. NICs that can not listen are left out and named in the log; none left is an error.
   Status listen();
-  // Becomes the root of a rendezvous of `expected` processes (0: as many as its members say) and makes its id, with the
-  // data NICs' addresses, so that a job starts and keeps its control network when one NIC is down. Call it after
-  // listen() and before join() of that id.
+  // Becomes the root of a rendezvous of `expected` processes (0: as many as its members say) and makes its id. The id
+  // holds the addresses of several data NICs, so that a job starts although one NIC is down. Call it after listen() and
+  // before join() of that id.
   Result<UniqueId> host(std::size_t expected) { return host(expected, nullptr); }
-  // The same at a place: this NIC listens for control at `port` (0: of the system's choice), and that address is the
-  // id's place. `secret`: drawn unless given.
+  // The same at a place: this NIC listens for control at `port` (0: the system chooses), and that address is the id's
+  // place. The secret is drawn unless one is given.
   struct Place {
     NicId nic;
     std::uint16_t port = 0;
@@ -81,41 +83,44 @@ class Engine final : private NoticeSender {
   // Joins as `rank` of `expected` (0: the root knows). The key names the rendezvous from now on.
   KeyId join(const UniqueId& id, std::uint32_t rank, std::uint32_t expected = 0);
   KeyId join(const UniqueId& id) { return join(id, self_.rank); }
-  // Everybody is there: in this rendezvous, or in every one that was joined (at least one).
+  // True: everybody is there, in this rendezvous, or in every one that was joined (at least one).
   bool ready(KeyId rendezvous) const;
   bool ready() const;
   // Why the root refuses this process, in one sentence; empty: it does not. Attempts go on.
   const std::string& join_failure(KeyId rendezvous) const;
-  // Its members by rank; empty until ready. Without a name: every process ever met.
+  // The members by rank; empty until ready. Without a rendezvous: every process ever met.
   const std::vector<ProcessInfo>& roster(KeyId rendezvous) const;
   const std::vector<ProcessInfo>& roster() const;
-  // How control gets to its root; nullopt: not now, or the root is here.
+  // How control reaches the root; nullopt: not connected, or the root is here.
   std::optional<ControlWay> control_way(KeyId rendezvous) const;
-  // Members that have said goodbye, in that order; known where the root is here.
+  // Members that have said goodbye, in that order; empty unless the root is here.
   const std::vector<ProcessId>& left(KeyId rendezvous) const;
-  // Says goodbye there. Sessions stay. A root it hosts stays until everybody has left.
+  // Says goodbye to a rendezvous. Sessions stay, and a root that is here stays until everybody has left.
   void leave(KeyId rendezvous, Instant now);
   const ProcessInfo& self() const { return self_; }
 
-  // The session with another process of the roster; opened on first use with all its paths. Once there it stays, also when the peer
-  // is down, until the engine goes. A Bug when there is no such process.
+  // The session with another process of the roster, opened on first use with all its paths. It stays until the engine
+  // goes, also when the peer is down. Throws a Bug when there is no such process.
   Session& session(ProcessId peer);
   Session* find_session(ProcessId peer);
-  // Grows whenever a path of any session goes down, comes up or is trusted again, and with carriers, here and at peers.
+  // Grows whenever a path of any session goes down, comes up or is trusted again, and whenever a NIC here or at a peer
+  // loses its carrier or has it again.
   std::uint64_t path_changes() const;
-  // NICs of this process that have lost their carrier since it began, whether anything uses them or not.
+  // NICs of this process that have no carrier now, whether anything uses them or not.
   const std::set<NicId>& without_carrier() const;
 
-  // The task is driven and gets all completions of the group, on every session; one task per group, but a task may have many.
-  // Without tasks completions stay in their sessions; with them, those of other groups are dropped.
+  // From now on the task is driven and gets the group's completions of every session. A group has one task; a task may
+  // have many groups. Without any task completions stay in their sessions; with one, those of groups without a task are
+  // dropped.
   void attach(GroupId group, EngineTask& task);
   void detach(GroupId group);
 
-  // A word to the group's task in another process, best effort, whichever way is open; it may come twice.
+  // Sends a notice to the group's task in another process, over data paths and the control network. Best effort: it may
+  // come twice, or not at all.
   void notify(ProcessId to, GroupId group, ByteView bytes);
 
   Turn step(Instant now);
-  // Only sends what was posted, without looking for what has arrived: the cheap half of a turn, for a caller that posts.
+  // Sends what was posted without looking for what has arrived: the cheap half of a step, for a caller that posts.
   void flush(Instant now);
 
   void drain(NicId nic, Instant now);

@@ -1,5 +1,5 @@
-// Engines joined in memory, in one thread; the test moves the clock. Data does not flow here (sim/ and tests/ do that): who meets
-// whom, who is told what, and how it ends.
+// Engines joined in memory, in one thread; the test moves the clock. Data does not flow here (sim/ and tests/ do
+// that): who meets whom, who is told what, and how it ends.
 
 #include "runtime/engine.h"
 

@@ -17,7 +17,7 @@ NicName get_name(Reader& in) {
   return name;
 }
 
-// A byte that must be one of 0..last; anything else makes the notice none.
+// A byte that must be one of 0..last; with any other the notice is refused.
 template <class Enum>
 std::optional<Enum> get_enum(Reader& in, Enum last) {
   const auto value = in.get<std::uint8_t>();

@@ -1,6 +1,6 @@
 #pragma once
-// What processes tell each other about broken paths, over the control network. Strict: anything short, long or out of range is no
-// notice. Parsers never throw.
+// What processes tell each other about broken paths, as values and as bytes. Strict: anything short, long or out of
+// range is refused. Parsers never throw.
 
 #include <cstdint>
 #include <optional>
@@ -26,7 +26,7 @@ struct ProbeAnswer {
   ProbeResult result = ProbeResult::kUnasked;
 };
 
-// Without its time: clocks of two processes can not be compared.
+// The time is left out, because the clocks of two processes can not be compared.
 Bytes encode_observation(const Observation& seen);
 std::optional<Observation> parse_observation(ByteView bytes);
 

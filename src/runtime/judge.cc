@@ -112,7 +112,7 @@ void Judge::open_case(ProcessId peer, NicName here, NicName there, Instant now) 
   if (!explained(here, there, now)) cases_.emplace(next_case_++, item);
 }
 
-// A verdict of the last moments accounts for a dead path between these two.
+// True: a verdict of the last moments accounts for a dead path between these two.
 bool Judge::explained(NicName a, NicName b, Instant now) const {
   return std::ranges::any_of(
       judged_, [&](const Judged& judged) { return now < judged.at + kSameFault && covers(judged.verdict, a, b); });
@@ -147,7 +147,7 @@ Turn Judge::step(Instant now) {
   return turn;
 }
 
-// New observations may settle cases that are still gathering, being probed or waiting for the peer's word.
+// New observations may settle cases that are being probed or wait for the peer's verdict.
 void Judge::look_again(Instant now) {
   std::erase_if(observations_, [&](const Observation& seen) { return now >= seen.at + kMemory; });
   const std::vector<Observation> all(observations_.begin(), observations_.end());
@@ -183,13 +183,14 @@ std::size_t Judge::probing() const {
 
 void Judge::probe(std::uint64_t number, Case& item, Instant now) {
   item.phase = Phase::kProbing;
-  item.deadline = now + 2 * config_.probe_timeout;  // the probe itself, and the way of question and answer
+  item.deadline = now + 2 * config_.probe_timeout;  // the probe, and the time of question and answer
   ask(number, Question::kAtoB, self_.process, item.here.nic, item.peer, item.there.nic);
   ask(number, Question::kBtoA, item.peer, item.there.nic, self_.process, item.here.nic);
   ask_third(number, item);
 }
 
-// A process on a third server if there is one; else another NIC of each end asks about the other end's.
+// Asks a process on a third server to probe both ends. If there is none, each end probes the other end's NIC from
+// another NIC of its own.
 void Judge::ask_third(std::uint64_t number, Case& item) {
   const auto is_third = [&](const ProcessInfo& process) {
     return process.server != item.here.server && process.server != item.there.server &&

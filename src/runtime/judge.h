@@ -1,20 +1,24 @@
 #pragma once
-// Finds out what broke when paths die, and says it once: gathers what both ends saw, asks health, has probes made where that does not
-// settle it.
+// Finds out what broke when paths die, and says it once. A dead path opens a case: the judge gathers what both ends
+// saw, asks health/verdict.h, and has probes made if that does not settle it.
 //
-//   case        what happens                                                        next
-//   kGathering  `kGather` is over; health knows from the observations               concluded
-//   kGathering  it does not, and this process has the lower id                      kProbing: both ends and a third NIC connect
-//   kGathering  it does not, and the peer has the lower id                          kListening: the peer probes and tells
-//   kProbing    all probes answered, or their time is over                          concluded by the decision table
-//   any         another observation arrives and now health knows                    concluded
-//   any         a verdict (made here or told) covers the path                       closed
-//   any         the peer process is gone or says goodbye: no path is to blame       closed
-//   kListening  nothing was heard for kListen                                       closed
+//   case        what happens                                               next
+//   kGathering  kGather is over, merge() knows                             concluded
+//   kGathering  it does not; this process has the lower id                 kProbing: both ends and a third NIC connect
+//   kGathering  the same, but kProbingMax cases are being probed           kGathering once more
+//   kGathering  it does not; the peer has the lower id                     kListening: the peer probes and tells
+//   kProbing    all probes are answered, or their time is over             concluded by decide()
+//   kListening  nothing was heard for kListen                              closed
+//   later ones  an observation arrives, and now merge() knows              concluded
+//   any         a verdict, made here or told, covers the path              closed
+//   any         the peer process is gone, leaving or dead                  closed: no NIC is to blame
 //
-// A NIC just judged explains all its paths: deaths within kSameFault of the verdict add nothing to say.
+// ("Later ones" are kProbing and kListening.) A verdict explains every path of its NIC: deaths within kSameFault of it
+// open no case.
 //
-// Threads    Part of an engine. Ownership: borrows everything it is given.
+// Threads    Part of an engine, whose driver calls it.
+// Ownership  Borrows everything it is given.
+// Failure    Without a verdict the case is closed and nothing is said; the session repairs the path in any case.
 
 #include <cstdint>
 #include <deque>
@@ -39,7 +43,7 @@ class HealthNoticeSender {
  public:
   virtual ~HealthNoticeSender() = default;
   virtual void send_notice(ProcessId to, NoticeKind kind, ByteView bytes) = 0;
-  virtual KeyId key_for(ProcessId process) const = 0;  // that both processes know
+  virtual KeyId key_for(ProcessId process) const = 0;  // names a secret that both processes know
 };
 
 struct JudgeConfig {
@@ -66,7 +70,7 @@ class Judge final {
   void on_observation(ProcessId peer, const Observation& seen, Instant now);
   // kObservation, kProbeRequest, kProbeResult and kVerdict of another process.
   void on_notice(ProcessId from, NoticeKind kind, ByteView bytes, Instant now);
-  // The peer is leaving or dead: its paths end without any NIC's fault.
+  // The peer is leaving or dead, so its paths end without any NIC's fault: closes its cases.
   void excuse(ProcessId peer);
   // Its control connection ended; it is excused, and not asked to probe until it is back.
   void on_gone(ProcessId process);
@@ -131,12 +135,12 @@ class Judge final {
   bool news_ = false;                    // observations came since the last look
   std::map<std::uint64_t, Case> cases_;  // by number, oldest first
   std::uint64_t next_case_ = 1;
-  std::map<std::uint64_t, Asked> asked_;  // own questions, by token
+  std::map<std::uint64_t, Asked> asked_;  // probes for our own cases, by token
   std::map<std::uint64_t, std::pair<ProcessId, std::uint64_t>>
-      for_others_;  // probes made for others: their process and token
+      for_others_;  // probes for other processes: who asked, and their token
   std::uint64_t next_token_ = 1;
   std::set<ProcessId> absent_;
-  std::deque<Judged> judged_;  // of the last kSameFault
+  std::deque<Judged> judged_;  // verdicts of the last kSameFault
   std::vector<Verdict> verdicts_;
 };
 

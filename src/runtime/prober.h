@@ -1,8 +1,10 @@
 #pragma once
-// Tries connections to find out what still reaches what: connect and shake hands (Purpose::kProbe), nothing else.
+// Tries connections to find out which NIC still reaches which: a probe connects and shakes hands (Purpose::kProbe) and
+// does nothing else.
 //
-// Limits     kRunningMax at once, kQueuedMax more wait their turn; beyond that start() says no. Each lasts at most the time-out,
-//            counted from when it begins.
+// Limits     kRunningMax probes run at once and kQueuedMax more wait their turn; beyond that start() says no. Each
+//            lasts at most the time-out, counted from when it begins.
+// Threads    Part of a judge, whose driver calls it.
 
 #include <cstdint>
 #include <deque>
@@ -15,7 +17,7 @@
 
 namespace r2ccl {
 
-// For links whose frames mean nothing: probes.
+// For links on which no frame means anything: probes.
 struct IgnoreFrames final : FrameSink {
   Landing on_header(Link&, const FrameHeader&, ByteView) override { return {}; }
   void on_frame(Link&, const FrameHeader&, ByteView, Payload) override {}

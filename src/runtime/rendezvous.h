@@ -1,7 +1,9 @@
 #pragma once
-// One meeting of processes: the root's end, where this process hosts it, and the member's end. An engine has one per unique id.
+// One meeting of processes under one unique id: the member's end and, in the process that hosts it, the root's end. An
+// engine has one of these per unique id.
 //
-// Threads    Part of an engine. Ownership: borrows provider and log.
+// Threads    Part of an engine, whose driver calls it.
+// Ownership  Borrows provider and log.
 
 #include <memory>
 #include <optional>
@@ -22,17 +24,17 @@ class Rendezvous final {
   Rendezvous(KeyId key, Provider& provider, Log& log) : key_(key), provider_(provider), log_(log) {}
 
   KeyId key() const { return key_; }
-  // Becomes the root. `expected` 0: as many as the members say. `reach`: where members find it, wherever they met it.
+  // Becomes the root. `expected` 0: as many as the members say. `reach`: more addresses under which members find it.
   void host(std::size_t expected, std::vector<Address> reach);
   bool hosts() const { return root_ != nullptr; }
   // Becomes a member; `self` says as which rank.
   void join(const ProcessInfo& self, const UniqueId& id, std::uint32_t expected, ControlNics nics);
   bool joined() const { return client_ != nullptr; }
 
-  void accept(std::unique_ptr<Link> link, Instant now);  // a control link with this key; closed where nobody hosts
+  void accept(std::unique_ptr<Link> link, Instant now);  // a control link with this key; closed unless we host
   Turn step(Instant now);
   std::vector<ControlEvent> take_events();
-  // By rank; empty until everybody is there. Never changes then.
+  // By rank; empty until everybody is there, and never changed after that.
   const std::vector<ProcessInfo>& roster() const;
   bool names(ProcessId process) const;
   bool connected() const { return client_ && client_->connected(); }
@@ -41,9 +43,9 @@ class Rendezvous final {
   void send(ProcessId to, NoticeKind kind, ByteView bytes);
   const std::vector<ProcessId>& left() const;  // members that said goodbye to a root here, in that order
 
-  // BYE; a root waits for the others, at most kFarewell when `hurry`.
+  // Says BYE. A root goes on until everybody has left; with `hurry`, at most kFarewell longer.
   void leave(bool hurry, Instant now);
-  // Left, and nobody here is needed any more.
+  // True: we have left, and no root is needed here any more.
   bool over() const { return over_; }
 
  private:
@@ -53,7 +55,7 @@ class Rendezvous final {
   Provider& provider_;
   Log& log_;
   std::unique_ptr<ControlRoot> root_;
-  std::unique_ptr<Link> root_end_;  // of the local link, until the first step says what time it is
+  std::unique_ptr<Link> root_end_;  // the local link's end; the root accepts it in the first step, which knows the time
   std::unique_ptr<ControlClient> client_;
   bool left_ = false;
   bool over_ = false;

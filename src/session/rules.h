@@ -1,5 +1,6 @@
 #pragma once
-// The protocol's rules as values, so that a test can break one and see the simulator notice. Production never changes them.
+// The protocol's rules as values, so that a test can break one and see the simulator notice. Production never changes
+// them.
 
 namespace r2ccl {
 

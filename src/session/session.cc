@@ -63,7 +63,8 @@ Result<std::uint64_t> Session::receive(GroupId group, StreamId stream, MemoryRef
 void Session::abort(GroupId group) {
   dirty_ = true;
   if (groups_.erase(group) == 0) return;
-  // What was whole before is received: a receipt that waits for the answer leaves ahead of the end.
+  // Messages that are already whole count as received. If their receipt was put off (see flush_state), it must leave
+  // before the end of the group does.
   if (Path* path = control_path(); path != nullptr && std::exchange(state_waits_, false)) send_receipt(*path);
   for (const auto& path : paths_)
     if (path->landing && path->landing_group == group && path->link) path->link->discard_rest();
@@ -138,7 +139,7 @@ Turn Session::step(Instant now) {
   now_ = now;
   if (!std::exchange(started_, true)) last_heard_ = now;
   Turn turn;
-  const std::size_t had = completions_.size();  // those nobody takes are no reason to be called again
+  const std::size_t had = completions_.size();  // only new completions are a reason to be called again
   busy_ = false;
   if (state_ == SessionState::kPeerDown || state_ == SessionState::kFinished) {
     dirty_ = false;
@@ -161,7 +162,7 @@ Turn Session::step(Instant now) {
     }
     step_opening(*path);
   }
-  // Nothing came, nothing was asked for and no time is up: the usual turn of a driver that spins.
+  // Most turns of a driver that spins end here: nothing came, nothing was asked for, and no time is up.
   const bool asked = std::exchange(dirty_, false);
   if (!turn.moved && !asked && deferred_.empty() && now < next_timer_) {
     turn.next = next_timer_;
@@ -210,7 +211,7 @@ void Session::on_notice(ByteView bytes, Instant now) {
   if (!allowed || !on_control(type, bytes.subspan(1))) {
     ++telemetry_.counters.refused_frames;
   }
-  // No sign of life in the sense of the peer time-out: that one asks for a path.
+  // last_heard_ stays as it is: only what comes over a path counts against the peer time-out.
 }
 
 void Session::on_control_gone() {

@@ -1,11 +1,13 @@
 #pragma once
-// Reliable message passing between two processes over all their NICs: everything in docs/protocol.md.
+// Reliable message passing between two processes over all their NICs. A session cuts messages into numbered chunks,
+// sends each over the path that will finish it first, and keeps it until the other end has said that it is in. When a
+// path dies, both ends fence it and send again what the other lacks. docs/protocol.md is the specification.
 //
-// Role       Numbers, stripes, receipts, fences and replays. No I/O of its own: links move bytes, `now` comes in.
+// Role       Decides; links move the bytes, and time is a parameter.
 // Ownership  Owns its links. Buffers belong to the caller, who keeps them valid until the completion.
 // Threads    One driver at a time (runtime/); no locks inside.
-// Failure    A path's death is repaired here and never shown to the caller. When the peer is gone every pending and every later
-//            operation ends with kPeerDown and one sentence.
+// Failure    A path's death is repaired here and never shown to the caller. When the peer is gone, every pending and
+//            every later operation ends with kPeerDown and one sentence.
 
 #include <deque>
 #include <map>
@@ -43,7 +45,8 @@ struct SessionConfig {
   Fabric fabric = Fabric::kRouted;
 };
 
-// Notices that must reach the peer even when data paths can not: over the control network, best effort, repeated by the session.
+// Carries notices to the peer over the control network, for when no data path can. Best effort: the session repeats
+// them until they are answered.
 class NoticeSender {
  public:
   virtual ~NoticeSender() = default;
@@ -53,7 +56,7 @@ class NoticeSender {
 // kFinished: both said goodbye. kPeerDown: its process died, or no path and no sign of life for the peer time-out.
 enum class SessionState : std::uint8_t { kActive, kFinishing, kFinished, kPeerDown };
 
-// A path as others may see it.
+// What others may know of a path.
 struct PathView {
   PathId path;
   NicId nic_here;
@@ -61,7 +64,7 @@ struct PathView {
   PathState state;
   Epoch epoch;
   double rate_bytes_s;
-  std::optional<Instant> measured_at;  // the rate, last; none: it is a guess
+  std::optional<Instant> measured_at;  // when the rate was measured last; none: it is a guess
   std::uint64_t in_flight_bytes;
   Cause last_cause;
   bool there_dark = false;  // the other end has said that its NIC has no carrier
@@ -75,23 +78,24 @@ class Session final : private FrameSink {
   ~Session() override;
 
   // ---- streams and messages ----
-  // A group (communicator, plugin connection) joins with its own secret; its streams carry data once both ends have proven it.
+  // A group (communicator, plugin connection) joins with its own secret; its streams carry data once both ends have
+  // proven it.
   void join(GroupId group, const Secret& secret);
-  // Messages of a stream are matched in order: the n-th receive takes the n-th send. Completions may come in any order.
-  // kBusy: too many operations are pending on the stream; kPeerDown and kMisuse as they say.
-  // `nic`: the message leaves by that NIC of ours alone, or the next usable one in their order; what has to be sent again goes anywhere.
+  // Messages of a stream are matched in order: the n-th receive takes the n-th send. Completions may come in any
+  // order. kBusy: too many operations are pending on the stream. `nic`: the message leaves by this NIC alone, or by the
+  // next usable one in the order of their numbers; chunks that have to be sent again go anywhere.
   Result<std::uint64_t> send(GroupId group, StreamId stream, MemoryRef memory, std::uint64_t tag, std::uint64_t token,
                              std::optional<NicId> nic = {});
   Result<std::uint64_t> receive(GroupId group, StreamId stream, MemoryRef memory, std::uint64_t tag,
                                 std::uint64_t token);
-  // Ends all streams of a group at both ends: pending operations complete with kAborted before this returns, and no user memory of
-  // theirs is read or written afterwards. Other groups do not notice.
+  // Ends all streams of a group at both ends: pending operations complete with kAborted before this returns, and no
+  // user memory of theirs is read or written afterwards. Other groups do not notice.
   void abort(GroupId group);
   // Completions since the last call, oldest first.
   std::vector<Completion> take_completions();
-  void take_completions(std::vector<Completion>& into);  // what `into` had is forgotten, its memory is used again
-  // With limits.hand_over_early: what came before its receive since the last call, in the order of each stream. Whoever takes it gives it
-  // back, also after its group has ended.
+  void take_completions(std::vector<Completion>& into);  // replaces what `into` had and uses its memory again
+  // With limits.hand_over_early: messages that came before their receive, since the last call, in the order of each
+  // stream. The caller gives each of them back, also after its group has ended.
   std::vector<EarlyMessage> take_early();
   bool has_early() { return !inbox_.early().empty(); }
   void give_back(EarlyMessage message) {
@@ -104,7 +108,7 @@ class Session final : private FrameSink {
 
   // ---- driving ----
   Turn step(Instant now);
-  // A step would find nothing to do before next_timer(), unless something has come for one of its links. Cheap.
+  // True: a step would find nothing to do before next_timer(), unless something has come for one of its links. Cheap.
   bool idle(Instant now) const { return !dirty_ && !busy_ && now < next_timer_; }
   Instant next_timer() const { return next_timer_; }
   // A connection that came in for this session and proved itself.
@@ -113,34 +117,36 @@ class Session final : private FrameSink {
   void on_control_gone();                       // the peer's control connection ended without a farewell
   void on_control_back();
   void on_nic_event(const NicEvent& event, Instant now);
-  // Another session lost a path of this NIC: a path that nobody uses says something now, so that its silence is noticed as soon.
+  // Another session lost a path of this NIC. Idle paths send a heartbeat now: if they are dead too, their silence then
+  // shows as soon as it can.
   void doubt(NicId nic, Instant now);
 
-  // ---- word to the other process ----
-  // Best effort, over a path that is alive, for what the control network may not be able to carry. False: there is none.
+  // ---- notices for the other process ----
+  // Sends a notice over a path that is alive, for when the control network may not carry it. Best effort. False: no
+  // path is open.
   bool tell(std::uint8_t kind, ByteView bytes);
   struct Notice {
     std::uint8_t kind = 0;
     Bytes bytes;
   };
-  // What the other end told since the last call, oldest first; at most limits.words_max wait.
+  // Notices that the other end sent by tell() since the last call, oldest first; at most limits.words_max wait.
   std::vector<Notice> take_notices() { return std::exchange(heard_, {}); }
 
-  // Which of its paths small messages stay on, counted round.
+  // Small messages stay on the path with this number; numbers past the last path count round.
   void set_home(std::size_t home) { home_ = home; }
 
   // ---- maintenance ----
   void drain(NicId nic, Instant now);
   void undrain(NicId nic, Instant now);
-  void finish(Instant now);  // flush, BYE, at most one second for the answer
+  void finish(Instant now);  // sends everything, then BYE, and waits at most one second for the answer
 
   SessionState state() const { return state_; }
   const std::string& why_down() const { return end_.what; }
   ProcessId peer() const { return peer_.process; }
   std::vector<PathView> paths() const;
-  // Whether the other end has told of NICs that lost their carrier or have it again since the last call.
+  // True: since the last call the other end has told that one of its NICs lost its carrier or has it again.
   bool take_carrier_news() { return std::exchange(carrier_news_, false); }
-  // Deaths of paths since the last call, for health's merge.
+  // Deaths of paths since the last call. The judge of NICs (runtime/judge.h) puts them together with those of others.
   std::vector<Observation> take_observations() { return std::exchange(observations_, {}); }
 
  private:
@@ -210,7 +216,7 @@ class Session final : private FrameSink {
   // sending (session_send.cc)
   void pump();
   const std::vector<Path*>& usable_paths();
-  std::optional<std::size_t> next_path(std::uint32_t bytes);  // of usable_; none: what waits should wait on
+  std::optional<std::size_t> next_path(std::uint32_t bytes);  // an index into usable_; none: better to wait
   bool transmit(Path& path, OutChunk& chunk, SendReason reason);
   void hedge(Path& path);
   void flush_state();
@@ -246,37 +252,37 @@ class Session final : private FrameSink {
   Instant now_{};
   bool started_ = false;
   bool dirty_ = true;                         // something was asked for since the last turn
-  bool busy_ = true;                          // the last turn moved something or a link opens, so another may, too
-  Instant next_timer_{};                      // when the next turn has work although nothing comes
+  bool busy_ = true;                          // the last turn moved something or a link opens, so the next may too
+  Instant next_timer_{};                      // when the next turn has work even if nothing arrives
   std::vector<std::unique_ptr<Path>> paths_;  // by id
   bool cross_paths_made_ = false;
-  bool rail_missing_ = false;  // one did not come up beside another
-  Path* reading_ = nullptr;    // whose link is inside step()
+  bool rail_missing_ = false;  // a rail did not come up although another did
+  Path* reading_ = nullptr;    // its link is inside step() or drain_and_close()
   bool reading_opening_ = false;
   std::vector<Deferred> deferred_;
 
   Outbox outbox_;
   Inbox inbox_;
   std::map<GroupId, Group> groups_;
-  std::map<GroupId, Proof> early_joins_;  // came before join() here
+  std::map<GroupId, Proof> early_joins_;  // the peer joined before join() was called here
   std::deque<GroupId> ended_groups_;
   std::map<NicId, NicView> nics_here_, nics_there_;
-  std::size_t drained_ = 0;  // of both
+  std::size_t drained_ = 0;  // drained NICs of both ends
   std::vector<Completion> completions_;
   std::vector<Observation> observations_;
   std::vector<Notice> heard_;
   std::vector<Outbox::Receipted> receipted_;
-  std::vector<Path*> usable_;  // of this turn
+  std::vector<Path*> usable_;  // as usable_paths() found them last
   std::vector<StripeCandidate> candidates_;
-  std::size_t home_ = 0;  // of small messages
+  std::size_t home_ = 0;  // set_home()
   Bytes body_;
 
   bool full_state_due_ = false;
-  bool state_waits_ = false;      // for the next step
+  bool state_waits_ = false;      // put off by one step, see flush_state()
   Instant nic_news_at_ = kNever;  // a NIC here was drained, undrained, or changed its carrier
-  bool carrier_news_ = false;     // one at the other end did
+  bool carrier_news_ = false;     // see take_carrier_news()
   Instant next_nic_notice_{};
-  bool group_joined_ = false;  // since the last full state
+  bool group_joined_ = false;  // the peer proved a group since the last full state
   Instant state_due_ = kNever;
   Instant last_heard_{};
   bool control_gone_ = false;

@@ -1,4 +1,4 @@
-// What arrives: data lands, state is merged, inputs that fence paths are put off until no link is being read.
+// Takes what arrives: data lands, state is merged, and inputs that fence paths are put off until no link is being read.
 
 #include <fmt/format.h>
 
@@ -18,7 +18,8 @@ Landing Session::on_header(Link&, const FrameHeader& header, ByteView bytes) {
   const Inbox::Place place = inbox_.place(*body, header.payload_bytes);
   if (place.ask == Inbox::Ask::kRefuse) refuse(path);
   if (place.ask != Inbox::Ask::kLand) return {};
-  // One writer, the copy that was sent last, since the others' paths were in doubt by then: an older one stops writing, or does not start.
+  // Two copies of a chunk must not write the same memory at once. The copy that was sent last wins, because the paths
+  // of older ones were already in doubt when it was sent: an older copy stops writing, or does not start.
   if (config_.rules.redirect_landing)
     for (const auto& other : paths_) {
       if (other.get() == &path || other->landing != body->chunk || !other->link) continue;
@@ -81,7 +82,7 @@ void Session::on_data(Path& path, const FrameHeader& header, const DataBody& bod
     const Inbox::Place place = inbox_.place(body, header.payload_bytes);
     if (place.ask == Inbox::Ask::kRefuse) return refuse(path);
     if (place.ask == Inbox::Ask::kDrop) ++telemetry_.counters.stale_frames;
-    // Its memory went to a later copy of the same chunk; unless that one is in, this one is lost.
+    // A later copy of the same chunk took over its memory. Unless that one is in, this copy counts as lost.
     if (place.ask == Inbox::Ask::kLand && payload == Payload::kDiscarded)
       return copy_failed(EventKind::kCopyOvertaken, path, body);
   }
@@ -100,7 +101,7 @@ void Session::copy_failed(EventKind why, const Path& path, const DataBody& body)
   note(why, path, body.chunk.value, 0, body.copy);
 }
 
-// Notices that mean the same on any path and on the control network. False: no correct peer sends this.
+// Handles what means the same on any path and on the control network. False: no correct peer sends this.
 bool Session::on_control(FrameType type, ByteView bytes) {
   switch (type) {
     case FrameType::kHeartbeat:
@@ -141,7 +142,7 @@ bool Session::on_control(FrameType type, ByteView bytes) {
   }
 }
 
-// State: cumulative and idempotent, whichever way it comes and however often.
+// Handles state, which is cumulative: it does no harm however often and whichever way it comes.
 bool Session::on_state(FrameType type, ByteView bytes) {
   switch (type) {
     case FrameType::kCredit: {
@@ -230,7 +231,7 @@ bool Session::apply_receipt(const IntervalSet& have) {
   for (const auto& [copy, only_copy] : receipted_) {
     Path* path = find_path(copy.path);
     if (path == nullptr || !path->link || path->epoch != copy.epoch) continue;
-    // The only copy was sent whole, or it could not be in; another may still be half way.
+    // The only copy must have gone out whole, or the chunk would not be in. Of several, one may still be half sent.
     if (!only_copy && copy.ticket != 0) path->link->forget(copy.ticket);
     path->chunk_in(now_, copy.bytes, only_copy);
   }

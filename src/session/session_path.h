@@ -1,5 +1,6 @@
 #pragma once
-// One path of a session: its connection, its incarnations, and what is known about its speed and health.
+// One path of a session: its connection now, the count of those it has had (its epoch), and what is known about its
+// speed and health. The session changes it; this is only the record.
 //
 //   state        event                                              next
 //   kClosed      connector: retry time came / acceptor: link came    kOpening
@@ -8,12 +9,14 @@
 //   kProbation   clean for its time, or no other path left           kUp
 //   kUp          unacknowledged and silent for 25 ms                 kSuspect
 //   kSuspect     acknowledged again                                  kUp
-//   up states    error, carrier, told, 150 ms silent while others speak, newer OPEN   kFencing
+//   up states    link down, carrier lost, peer's PATH_DOWN, newer    kFencing
+//                OPEN, or 150 ms silent while others speak
 //   kFencing     the other end's FENCED, or OPEN of a newer epoch    kClosed
 //   up states    drained at either end and both idle                 kFencing, then kDrained
 //   kDrained     undrained at both ends                              kClosed
 //
-// "up states": kProbation, kUp, kSuspect; only then `link` is set. `opening` may be set beside it while all paths are silent.
+// Up states are kProbation, kUp and kSuspect; `link` is set in these and no others. `opening` may be set beside it
+// while all paths are silent: a fresh connection may get through where the old one does not.
 
 #include <algorithm>
 #include <deque>
@@ -50,7 +53,7 @@ struct Path {
   double distance_weight = 1.0;
 
   PathState state = PathState::kClosed;
-  Epoch epoch;        // of `link`, or of the last one
+  Epoch epoch;        // belongs to `link`, or to the last one
   Epoch seen;         // highest epoch either end ever named
   Epoch peer_fenced;  // the other end has fenced up to here
   Cause last_cause = Cause::kNone;
@@ -59,7 +62,7 @@ struct Path {
   bool open_sent = false;
   int refusals = 0;  // attempts in a row that found nobody listening; one alone may be a flipped bit in the handshake
   bool unanswered = false;  // the last attempt that ended got nowhere
-  int attempts_missed = 0;  // before the first that succeeded, while another path was up
+  int attempts_missed = 0;  // attempts that failed before the first success, while another path was up
   Epoch proposed;
   Instant last_attempt{};
 
@@ -88,7 +91,7 @@ struct Path {
   Instant idle_told_at = kNever;
   std::deque<Instant> corrupt;
 
-  // A chunk's copy is on its way here, or no longer.
+  // A chunk's copy leaves on this path; it is in, or lost.
   void chunk_out(Instant now, std::uint32_t bytes) {
     rate.on_sent(now, bytes);
     in_flight_bytes += bytes;

@@ -90,18 +90,18 @@ void Session::run_one(Deferred& input) {
     }
     case Deferred::Kind::kFenced:
       path->seen = std::max(path->seen, input.epoch);
-      // The other end will read no more from it, whether its notice got here or not.
+      // The other end reads no more from the path, even if its PATH_DOWN was lost.
       if (path->link && path->epoch <= input.epoch) fence(*path, Cause::kTold);
       if (!config_.rules.check_epoch) input.epoch = path->epoch;
       return apply_fenced(*path, input.epoch, input.have);
   }
 }
 
-// This end's half: stop using the path, take what has already arrived, close, and say what is here.
+// This end's half of a fence: stop using the path, take what has already arrived, close, and say what is here.
 void Session::fence(Path& path, Cause cause, Cause peer_cause) {
   R2CCL_ASSERT(path.link != nullptr, "only an open path is fenced");
-  // The other end closed a path that is being drained after this one had said that nothing is under way: as planned. That it wants the
-  // path back may have been heard before.
+  // A path that is being drained is closed by the other end once this end has said that nothing is under way. That is
+  // planned, not a failure, even if we have heard in the meantime that the path is wanted again.
   const bool ended = cause == Cause::kReset || cause == Cause::kClosed;
   const bool drained = (path.idle_told && !wanted(path)) ||
                        (path.idle_told_at != kNever && now_ - path.idle_told_at < config_.limits.undrain_overtakes);
@@ -144,7 +144,8 @@ void Session::fence(Path& path, Cause cause, Cause peer_cause) {
   send_fence_notices(path);
 }
 
-// Both halves of what this end knows about a path that died, on every other path and the control network, again until answered.
+// Says that the path is down and what has arrived here, on every other path and the control network. Repeated until
+// the other end answers.
 void Session::send_fence_notices(Path& path) {
   const bool told = path.last_cause == Cause::kTold;
   const Bytes down = encode(PathDownBody{path.id, path.epoch, path.last_cause});
@@ -166,7 +167,7 @@ void Session::send_fence_notices(Path& path) {
   path.notice_wait = std::min<Duration>(2 * path.notice_wait, 10 * config_.limits.notice_repeat);
 }
 
-// A PATH_DOWN for an epoch that is over here, whenever it comes, is answered from present state.
+// Answers a PATH_DOWN for an epoch that is already over here, however late it comes, with what is here now.
 void Session::answer_fenced(Path& path, Epoch epoch) {
   if (!config_.rules.fence_both_ends) return;
   const Bytes fenced = encode(FencedBody{path.id, epoch, inbox_.have()});
@@ -177,7 +178,7 @@ void Session::answer_fenced(Path& path, Epoch epoch) {
   ++telemetry_.counters.notices_sent;
 }
 
-// The other end's half: what it does not have and nothing else carries goes again.
+// The other end's half of a fence: what it lacks and no other path carries is sent again.
 void Session::apply_fenced(Path& path, Epoch epoch, const IntervalSet& have) {
   if (!apply_receipt(have)) {
     ++telemetry_.counters.refused_frames;
@@ -309,7 +310,8 @@ void Session::trust(Path& path) {
   note(EventKind::kPathTrusted, path);
 }
 
-// The accepting end can not reconnect; when everything is gone it asks whether anybody still listens there.
+// The accepting end does not reconnect. When every path is gone, it tries a connection only to learn whether anybody
+// still listens there.
 void Session::probe_for_death(Path& path) {
   path.last_attempt = now_;
   const Hello hello{

@@ -1,4 +1,4 @@
-// What goes out: chunks to the path that finishes them first, and state to a path that is alive.
+// Sends: chunks over the path that finishes them first, and state over a path that is alive.
 
 #include <algorithm>
 #include <tuple>
@@ -18,8 +18,8 @@ bool Session::post(Path& path, FrameType type, ByteView body) {
   return true;
 }
 
-// Where state goes: the open path that was heard from last, healthy ones first, and of these one that something leaves on anyway.
-// Null: none is open.
+// The path for state: an open one, healthy before suspect, then one on which something leaves this turn anyway, then
+// the one that was heard from last. Null: none is open.
 Path* Session::control_path() {
   Path* best = nullptr;
   const auto rank = [](const Path& path) {
@@ -85,7 +85,7 @@ void Session::pump() {
   double rate = 0;
   for (const Path* path : usable_) rate = std::max(rate, path->rate.rate_bytes_s(now_));
   const auto chunk_max = static_cast<std::uint64_t>(rate * to_seconds(config_.limits.chunk_time));
-  std::size_t skipped = 0;  // in a row
+  std::size_t skipped = 0;  // streams in a row whose next chunk can not leave
   while (!usable_.empty()) {
     const auto length = outbox_.next_length(usable_.size(), chunk_max);
     if (!length) return;
@@ -151,7 +151,7 @@ void Session::hedge(Path& path) {
            });
   };
   usable_paths();
-  if (std::ranges::any_of(usable_, carries)) return;  // by now it is where it would go
+  if (std::ranges::any_of(usable_, carries)) return;  // a usable path already carries a copy
   for (Path* other : usable_)
     if (other != &path && transmit(*other, chunk, SendReason::kHedge)) return;
 }
@@ -161,13 +161,14 @@ void Session::hedge(Path& path) {
 void Session::flush_state() {
   const bool something = inbox_.unreceipted() != 0 || inbox_.has_new_credits();
   if (something && state_due_ == kNever) state_due_ = now_ + config_.limits.state_delay;
-  // The usual turn: there is something to say, but it may wait. What is due soon rides on data that leave anyway.
+  // Usually there is something to say, but it may wait. What is due soon rides on data that leave anyway.
   const bool soon = now_ + config_.limits.state_delay / 2 >= state_due_;
   if (!soon && !full_state_due_ && !nic_news_waits() && !inbox_.urgent() &&
       inbox_.unreceipted() < config_.limits.receipt_chunks)
     return;
   Path* path = control_path();
-  // Whoever takes a message that is whole now answers it with sends and receives: what is to be told leaves with these, a step later.
+  // Completing a message makes its owner post more sends and receives. We wait one step before sending receipts and
+  // credits, so that they leave with those instead of costing a packet of their own.
   state_waits_ = !state_waits_ && !inbox_.completions().empty() && path != nullptr && !path->posted;
   if (state_waits_) {
     dirty_ = true;
@@ -192,13 +193,14 @@ void Session::send_receipt(Path& path) {
   inbox_.on_receipt_sent();
 }
 
-// Whether a path can carry the news is not known while none is good, nor before one was heard from since: what waits behind a peer
-// that does not read looks like a healthy path.
+// True: nobody knows whether a path can carry the news of our NICs, because none is healthy or none was heard from
+// since. (A path looks healthy, too, when the peer does not read and our frames wait behind others.)
 bool Session::nic_news_waits() const {
   return nic_news_at_ != kNever && (last_heard_ <= nic_news_at_ || !any_healthy());
 }
 
-// Then the control network says which NICs may be used: an undrained NIC would otherwise never be tried again.
+// Sends that news over the control network: a NIC that is undrained while no path lives would never be tried again
+// otherwise.
 void Session::send_nic_notice() {
   if (!nic_news_waits() || now_ < next_nic_notice_) return;
   next_nic_notice_ = now_ + config_.limits.no_path_retry;

@@ -1,4 +1,5 @@
-// Goal: two sessions exchange messages exactly once, bit for bit. What happens when paths break is in session_repair_test.cc.
+// Goal: two sessions exchange messages exactly once, bit for bit. What happens when paths break is in
+// session_repair_test.cc.
 
 #include <gtest/gtest.h>
 

@@ -1,4 +1,5 @@
-// What happens because time passed: judging silence, probation, retries, repeats, farewells.
+// Does what is due because time has passed: silence is judged, probation ends, attempts and notices are repeated,
+// farewells end.
 
 #include <fmt/format.h>
 
@@ -51,7 +52,8 @@ void Session::run_timers() {
   run_finish();
 }
 
-// Acknowledgements that advance mean slow; a path is given up only while another one shows that the peer is there.
+// A path whose acknowledgements advance is only slow. A silent one is given up only while another path shows that the
+// peer is alive.
 void Session::judge_silence(Path& path) {
   const Progress progress = path.link->progress(now_);
   if (progress.acked_bytes > path.acked_bytes)
@@ -73,7 +75,7 @@ void Session::judge_silence(Path& path) {
     path.state = PathState::kSuspect;
     note(EventKind::kPathSuspect, path);
     hedge(path);
-    full_state_due_ = true;  // what it carried may be lost; state costs nothing to repeat
+    full_state_due_ = true;  // state that the path carried may be lost, and repeating it is cheap
   }
   if (hearing != Hearing::kSilent) return;
   const bool peer_speaks = std::any_of(paths_.begin(), paths_.end(), [&](const auto& other) {
@@ -92,7 +94,7 @@ void Session::send_heartbeat(Path& path) {
   if (now_ - path.last_posted >= every) post(path, FrameType::kHeartbeat, {});
 }
 
-// All of its paths, because only beside one that answers silence means something.
+// All paths of the session send a heartbeat, because silence means something only beside a path that answers.
 void Session::doubt(NicId nic, Instant now) {
   const bool used = std::ranges::any_of(paths_, [nic](const auto& path) { return path->link && path->here == nic; });
   if (!used) return;
@@ -114,7 +116,7 @@ void Session::run_drain(Path& path) {
         {.kind = Deferred::Kind::kFence, .path = path.id, .epoch = path.epoch, .cause = Cause::kDrained, .have = {}});
 }
 
-// Its control connection has ended, its server says that nobody listens, and no rail answers.
+// True: the peer's control connection has ended, its server says that nobody listens, and no rail answers.
 bool Session::peer_gone() const {
   const auto refused = [this](const auto& path) { return path->refusals >= config_.limits.refusals_max; };
   const auto hopeless = [&](const auto& path) {

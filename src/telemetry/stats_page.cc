@@ -27,7 +27,7 @@ namespace fs = std::filesystem;
 
 constexpr std::uint64_t kMagic = 0x3170616765326372;  // the version is part of it
 constexpr int kShareBits = 20;
-constexpr int kTriesMax = 100;  // of a reader, while the writer writes
+constexpr int kTriesMax = 100;  // a reader gives up after so many torn copies
 
 using PageWords = std::array<std::uint64_t, sizeof(Stats) / sizeof(std::uint64_t)>;
 static_assert(std::is_trivially_copyable_v<Stats> && sizeof(PageWords) == sizeof(Stats));
@@ -38,7 +38,7 @@ Status make_directory(const std::string& directory) {
     if (!error) return {};
     return fail(Fault::kMisuse, fmt::format("no directory '{}': {}", directory, error.message()));
   }
-  // Of everybody, like /dev/shm itself; what others put there stays theirs.
+  // Everybody may make files there, and nobody may remove another user's, as in /dev/shm itself.
   ::chmod(directory.c_str(), S_ISVTX | 0777);
   return {};
 }
@@ -47,7 +47,8 @@ bool lives(std::uint64_t process) {
   return ::kill(static_cast<pid_t>(process), 0) == 0 || errno != ESRCH;
 }
 
-// Those of processes that were killed, or ended without a farewell. A page's name begins with its process's number.
+// Removes pages of processes that were killed or ended without removing theirs. A page's name begins with its process's
+// id.
 void remove_dead(const std::string& directory) {
   std::error_code error;
   for (const fs::directory_entry& entry : fs::directory_iterator(directory, error)) {
@@ -102,7 +103,7 @@ Result<StatsPage> StatsPage::create(const std::string& directory, const std::str
   if (const Status made = make_directory(directory); !made) return std::unexpected(made.error());
   remove_dead(directory);
   std::string path = directory + "/" + name;
-  ::unlink(path.c_str());  // of an earlier process of that number
+  ::unlink(path.c_str());  // left by an earlier process with the same id
   const Fd file(::open(path.c_str(), O_RDWR | O_CREAT | O_EXCL | O_CLOEXEC | O_NOFOLLOW, 0644));
   if (!file || ::ftruncate(file.get(), sizeof(Memory)) != 0) {
     return fail(Fault::kMisuse, fmt::format("no file '{}': {}", path, std::generic_category().message(errno)));

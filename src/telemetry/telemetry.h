@@ -1,6 +1,8 @@
 #pragma once
-// What happened, for people, tests and metrics: counters and a bounded ring of events. Writing never fails or blocks;
-// old events are overwritten. One writer (the engine's driver).
+// Records what happened, for people, tests and metrics: counters and a bounded ring of events.
+//
+// Threads    One writer, the engine's driver.
+// Failure    Writing never fails or blocks; old events are overwritten.
 
 #include <cstdint>
 #include <vector>
@@ -58,8 +60,8 @@ struct Counters {
   std::uint64_t duplicate_chunks = 0;
   std::uint64_t corrupt_payloads = 0;
   std::uint64_t paths_down = 0, paths_up = 0, paths_trusted = 0;
-  std::uint64_t stale_frames = 0;    // of an ended stream or an old epoch
-  std::uint64_t refused_frames = 0;  // well-formed but not allowed: no credit, unknown stream
+  std::uint64_t stale_frames = 0;    // for a group that has ended, or from an old epoch
+  std::uint64_t refused_frames = 0;  // frames and notices that are malformed or break the protocol
   std::uint64_t notices_sent = 0;
 };
 

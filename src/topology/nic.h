@@ -1,5 +1,5 @@
 #pragma once
-// NICs as values.
+// NICs, and what processes tell each other about theirs, as values.
 
 #include <cstdint>
 #include <string>
@@ -22,7 +22,7 @@ struct Nic {
   bool carrier = true;
 };
 
-// What a process tells others about itself at rendezvous. Index i of `listen` belongs to NIC `nics[i]`.
+// What a process tells others about itself at rendezvous.
 struct ProcessInfo {
   ProcessId process;
   ServerId server;

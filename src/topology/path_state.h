@@ -1,5 +1,6 @@
 #pragma once
-// What can be said about a path, as values: why it went down and how it progresses.
+// Why a path went down, and how it gets on, as values. Transport reports both and health judges them; neither includes
+// the other, so the values are here.
 
 #include <cstdint>
 
@@ -25,9 +26,9 @@ enum class Cause : std::uint8_t {
 };
 const char* to_text(Cause cause);
 
-// Figures from below the stream (TCP_INFO; completions on RDMA) by which silence is judged.
+// Figures from below the stream (TCP's are in TCP_INFO) by which health judges silence.
 struct Progress {
-  std::uint64_t acked_bytes = 0;    // acknowledged by the other end's network stack, cumulative
+  std::uint64_t acked_bytes = 0;    // acknowledged by the other end's network stack, since the connection began
   std::uint64_t unacked_bytes = 0;  // sent and not acknowledged
   std::uint64_t queued_bytes = 0;   // accepted by post(), not yet sent to the wire
   Duration last_ack_age{};          // since the last acknowledgement of any kind

@@ -2,13 +2,16 @@
 // The contract between what moves bytes and what decides about them.
 //
 // A Link carries frames between one NIC here and one NIC there. It knows nothing of messages, receipts or repair;
-// those belong to session/. A Provider makes links and reports what happens to NICs. Providers: transport/tcp,
-// sim/net; transport/fault decorates any of them.
+// those belong to session/. A Provider makes links and reports what happens to NICs. StreamProvider (transport/stream)
+// makes links of any byte streams: TCP's (transport/tcp) or the simulator's (sim/net). FaultProvider (transport/fault)
+// decorates any provider.
 //
 // Threads    One thread at a time calls into a provider and all links it made. No method blocks or sleeps.
 // Time       A link has no time-outs once it is up; deadlines belong to session/ and health/, which are given `now`.
 //            Opening (connect and handshake) is bounded by the provider, see StreamLimits.
-// Memory     The caller keeps a frame's payload readable until the ticket is sent or forget() returns.
+// Memory     The caller keeps a frame's payload readable until the frame is sent or forget() returns.
+// Failure    A broken connection makes its link kDown, with a cause and a sentence. It never comes back: whoever wants
+//            the path again connects a new link.
 
 #include <cstddef>
 #include <cstdint>
@@ -64,9 +67,9 @@ struct MemoryRef {
 
 // ---- frames -------------------------------------------------------------------------------------------------
 
-// What stands at the head of every frame; layout on the wire in transport/stream/frame.h.
+// The head of every frame; transport/stream/frame.h has its layout on the wire.
 struct FrameHeader {
-  std::uint8_t type = 0;  // session/wire.h
+  std::uint8_t type = 0;  // FrameType in session/wire/wire.h or ControlFrame in control/control_wire.h
   PathId path;
   Epoch epoch;
   std::uint32_t payload_bytes = 0;
@@ -126,8 +129,8 @@ class Link {
   virtual LinkState state() const = 0;
   virtual Cause cause() const = 0;               // kNone unless down
   virtual const std::string& error() const = 0;  // a sentence unless kNone
-  virtual const Hello& hello() const = 0;        // as proven; on the accepting end, what the connector said
-  virtual ProcessId peer() const = 0;            // who answered; valid once up
+  virtual const Hello& hello() const = 0;        // the connector's, at both ends; proven once up
+  virtual ProcessId peer() const = 0;            // the process at the other end; valid once up
   virtual NicId nic() const = 0;                 // the NIC at this end
 
   // Takes a frame for sending, in order within its kind. Frames without payload overtake frames with payload at
@@ -135,15 +138,15 @@ class Link {
   // payload for forget().
   virtual Result<Ticket> post(const OutFrame& frame) = 0;
 
-  // From now on the payload of that frame is not read any more: not yet begun, it is dropped from the queue (returns
-  // false: it never went out); half sent, its rest is copied first, so that what arrives is true (returns true, as for
-  // a frame that went out whole).
+  // From now on the payload of that frame is not read any more. False: the frame had not begun, so it was dropped from
+  // the queue and never goes out. True: it went out whole, or is half sent; then its rest was copied, so that what
+  // arrives is still right.
   virtual bool forget(Ticket ticket) = 0;
   // The payload now arriving (if any) is not written any more; its rest is read and dropped.
   virtual void discard_rest() = 0;
 
-  // Moves bytes both ways, bounded per call. Gives complete frames to `sink`. Once down, frames that had already
-  // arrived are still delivered by drain() only.
+  // Moves bytes both ways, bounded per call. Gives complete frames to `sink`. True if anything moved. Once the link is
+  // down, only drain_and_close() still delivers frames that had already arrived.
   virtual bool step(Instant now, FrameSink& sink) = 0;
 
   // The fence: reads what the network has already delivered, to its end (would block, end of stream or error), giving
@@ -179,8 +182,9 @@ class Provider {
   virtual std::unique_ptr<Link> accept() = 0;
   virtual std::optional<NicEvent> next_event() = 0;
 
-  // Learns what is ready. Must be called before the links' own step(). Moved: a link, a connection or a NIC may have news, for all
-  // anybody knows; not moved, and before `next`: none has, but for a link that looks by itself.
+  // Learns what is ready. Must be called before the links' own step(). If the turn moved, any link, connection or NIC
+  // may have news. If it did not, none has any before the turn's `next`, except a link that tries to read unasked
+  // (transport/tcp/conversation.h).
   virtual Turn step(Instant now) = 0;
 };
 

@@ -1,9 +1,9 @@
-// Calls, in a library that is loaded like a program's, every function that the lists of newer NCCLs have and that of
-// 2.28.9 has not: call_names LIBRARY NAMES_FOLDER. Nobody gave them a communicator, so none may succeed, and each
-// must say why in ncclGetLastError():
+// Loads the library as a program does and calls every function that the lists of newer NCCLs have but that of
+// 2.28.9 has not: call_names LIBRARY NAMES_FOLDER. None gets a communicator, so none may succeed, and each must say
+// why in ncclGetLastError():
 //   those with a meaning here    ncclInvalidArgument, a sentence with the name of the call
 //   all others                   ncclInvalidUsage, and the sentence names the version of NCCL, too
-// so a name that a later list brings is tested without a change here.
+// A name that a later list brings is tested without a change here.
 
 #include <dlfcn.h>
 

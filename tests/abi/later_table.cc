@@ -1,5 +1,6 @@
-// As table.cc, of what newer NCCLs declare: compiled once against our own declarations (src/bindings/nccl/entry/later_names.h), and,
-// where a newer NCCL's headers are at hand (list_names.py --headers keeps them), once against those.
+// Like table.cc, but for what newer NCCLs declare. It is compiled against our own declarations
+// (src/bindings/nccl/entry/later_names.h) and, if a newer NCCL's headers are at hand (list_names.py --headers keeps
+// them), once more against those.
 
 #ifdef R2CCL_LATER_NAMES
 #include "bindings/nccl/entry/later_names.h"
@@ -18,7 +19,7 @@
 
 namespace {
 
-// Without the versions that NCCL puts into names of structs: they change with each field that is appended.
+// Drops the versions that NCCL puts into names of structs, because they change with each field that is appended.
 template <class T>
 std::string name_of() {
   char* text = abi::__cxa_demangle(typeid(T).name(), nullptr, nullptr, nullptr);

@@ -6,14 +6,14 @@
   list_names.py --torch 2.9.1   the names that this version of PyTorch wants of NCCL
   list_names.py --headers DIR   also keeps each version's headers, in DIR/VERSION
 
-One wheel is on the disk at a time. A list is names/VERSION.txt: what the CUDA 12 and CUDA 13 wheels of that version export,
-together.
+One wheel is on the disk at a time. A list is names/VERSION.txt: what the CUDA 12 and CUDA 13 wheels of that version
+export together.
 
-A host name is a dynamic symbol that is defined, that is named (p)nccl and a capital letter, and whose name, without that p,
-the wheel's public headers mention: nccl*.h and nccl_device/. Everything else is left out, and the first line of each list
-says what: C++'s mangled names, the linker's own, and insides that were exported by oversight (2.30.3 and 2.30.4 show a C++
-registry whose layout nobody else can have). Kernels and other device functions are in the embedded GPU code, not among the
-dynamic symbols.
+A host name is a dynamic symbol that is defined, that is named (p)nccl and a capital letter, and whose name, without
+that p, is in the wheel's public headers: nccl*.h and nccl_device/. Everything else is left out, and the first line of
+each list says what: C++'s mangled names, the linker's own, and insides that were exported by oversight (2.30.3 and
+2.30.4 show a C++ registry whose layout nobody else can have). Kernels and other device functions are in the embedded
+GPU code, not among the dynamic symbols.
 """
 import argparse
 import pathlib

@@ -1,5 +1,6 @@
 #!/usr/bin/env python3
-"""Runs PROGRAM as every rank of a job: run_ranks.py PROGRAM RANKS. Each gets its rank, their number and a file for the id."""
+"""Runs PROGRAM as every rank of a job: run_ranks.py PROGRAM RANKS. Each gets its rank, the number of ranks and a file
+for the id."""
 import pathlib
 import subprocess
 import sys

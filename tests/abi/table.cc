@@ -1,5 +1,5 @@
-// Prints what a program can see of nccl.h: every constant, layout and function type, one per line. Compiled once against our header and
-// once against NCCL's own; the two outputs must be the same (compare.py).
+// Prints what a program can see of nccl.h: every constant, layout and function type, one per line. Compiled once
+// against our header and once against NCCL's own; the two outputs must be the same (compare.py).
 
 #include <nccl.h>
 

@@ -1,5 +1,5 @@
-// What another rank may say besides data: words that anybody of the job can send, and letters of the agreement in any order. The
-// agreement must hold whatever comes: maps in force are whole, and it answers what it can read.
+// What another rank may say besides data: notices that anybody of the job can send, and letters of the agreement in
+// any order. The agreement must hold whatever comes: maps in force are whole, and it answers what it can read.
 //
 // Input: letters, each one byte (rank), a length u16 (little-endian) and that many bytes.
 

@@ -1,5 +1,6 @@
-// A member that proved itself may still send anything: the parsers must hold, and a root must survive any sequence of frames
-// and keep serving a well-behaved member that had registered before. (Of two that claim one rank the first has it, whoever is right.)
+// A member that proved itself may still send anything: the parsers must hold, and a root must survive any sequence
+// of frames and keep serving a well-behaved member that had registered before. (Of two that claim one rank the
+// first has it, whoever is right.)
 //
 // Input: frames, each one type byte, a length u16 (little-endian) and that many bytes of body.
 

@@ -1,8 +1,8 @@
-// Anything at all arriving on a link that is up: it must deliver only frames whose checksums are right, stay within the landing
-// memory, and end in kUp or in kDown with a sentence, however the bytes are cut.
+// Anything at all may arrive on a link that is up: it must deliver only frames whose checksums are right, stay within
+// the landing memory, and end in kUp or in kDown with a sentence, however the bytes are cut.
 //
-// Input: flags, read size, then steps of (count, bytes…). Bit 0 of a count byte asks for a well-formed frame made of the bytes
-// that follow instead of the bytes themselves, so that the fuzzer gets past the checksums.
+// Input: flags, read size, then steps of (count, bytes…). Bit 0 of a count byte asks for a well-formed frame made
+// of the bytes that follow instead of the bytes themselves, so that the fuzzer gets past the checksums.
 
 #include <algorithm>
 #include <cstdlib>
@@ -20,7 +20,7 @@ void require(bool condition) {
   if (!condition) std::abort();
 }
 
-// A frame with this body and padding; the zeros at its end, its payload before them or a part of it follow as the input has them.
+// A frame with this body and padding. Its payload and the zeros behind it are whatever follows in the input.
 void put_frame(MemoryPipe& pipe, Reader& in) {
   FrameHeader header;
   header.type = in.get<std::uint8_t>();

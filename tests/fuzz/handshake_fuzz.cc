@@ -1,7 +1,8 @@
-// Anything at all arriving during a handshake, at either end, after any number of honest messages: without the secret nothing is
-// ever proven, no more than one message is buffered, and every failure has a sentence.
+// Anything at all may arrive during a handshake, at either end, after any number of honest messages. Without the secret
+// nothing is ever proven, no more than one message is buffered, and every failure has a sentence.
 //
-// Input: role and how far the honest exchange goes, then a change to the next honest message (where, mask), then raw bytes.
+// Input: role and how far the honest exchange goes, then a change to the next honest message (where, mask), then
+// raw bytes.
 
 #include <algorithm>
 #include <cstdlib>

@@ -1,5 +1,5 @@
-// Any text may be handed in as a schedule; what is accepted survives printing and reading again, and can be checked: proven or
-// refused, without a crash and in bounded time.
+// Any text may be handed in as a schedule; what is accepted survives printing and reading again, and can be
+// checked: proven or refused, without a crash and in bounded time.
 
 #include <cstdlib>
 #include <string_view>

@@ -1,5 +1,5 @@
-// Frames of any type, body and payload, and notices, from a peer that has proven itself and then lost its mind. The session may drop
-// paths; it must not crash, assert, grow without bound, or touch memory that is not posted.
+// Frames of any type, body and payload, and notices, from a peer that has proven itself and then lost its mind. The
+// session may drop paths; it must not crash, assert, grow without bound, or touch memory that is not posted.
 
 #include <cstdlib>
 

@@ -3,8 +3,8 @@
 
   chroot_test.py BUILD SOURCE CMAKE CC CXX
 
-Needs root, debootstrap and the Debian mirror that apt is configured with; says what is missing and ends with 77 where there is none.
-Whatever is mounted is so in a mount namespace of its own, and the chroot is gone afterwards.
+Needs root, debootstrap and the Debian mirror that apt is configured with. If one is missing it says so and ends with
+77. It mounts only in a mount namespace of its own, and removes the chroot afterwards.
 """
 import os
 import pathlib
@@ -29,7 +29,8 @@ def skip(sentence):
 
 def mirror():
     """Where apt gets this release, if that answers."""
-    listed = subprocess.run(["apt-get", "indextargets", "--format", "$(REPO_URI)", "Created-By: Packages", f"Release: {RELEASE}",
+    listed = subprocess.run(["apt-get", "indextargets", "--format", "$(REPO_URI)", "Created-By: Packages",
+                             f"Release: {RELEASE}",
                              "Component: main"], capture_output=True, text=True).stdout.split()
     address = listed[0].rstrip("/") if listed else "http://deb.debian.org/debian"
     try:
@@ -59,12 +60,13 @@ def main():
         make_chroot(root)
         shutil.copytree(prefix, root / OURS.lstrip("/"), symlinks=True)
         drop_in = next(root.glob(f"{OURS.lstrip('/')}/lib*/**/libnccl.so.2")).parent
-        output(compiler, pathlib.Path(source) / "examples/allreduce.c", f"-I{prefix}/include/r2ccl", f"-L{drop_in}", "-lnccl", "-o",
-               root / "ranks")
+        output(compiler, pathlib.Path(source) / "examples/allreduce.c", f"-I{prefix}/include/r2ccl", f"-L{drop_in}",
+               "-lnccl", "-o", root / "ranks")
         inside = [*PRIVATE, "chroot", root]
         for library in sorted(root.glob(f"{OURS.lstrip('/')}/**/*.so*")):
             place = f"/{library.relative_to(root)}"
-            missing = [line for line in output(*inside, "ldd", "-r", place).splitlines() if "not found" in line or "undefined" in line]
+            missing = [line for line in output(*inside, "ldd", "-r", place).splitlines()
+                       if "not found" in line or "undefined" in line]
             if missing:
                 raise SystemExit(f"{place} does not load in a bare Debian: {missing}")
             print(f"{place} loads")

@@ -3,8 +3,9 @@
 
   exec_test.py BUILD SOURCE CMAKE CC CXX
 
-The program is linked with a library that needs libnccl.so.2 and brings its own path to a stand-in for NVIDIA's, as PyTorch's libraries do:
-once as DT_RPATH, which the loader asks before LD_LIBRARY_PATH, once as DT_RUNPATH, which it asks after.
+The program is linked with a library that needs libnccl.so.2 and brings its own path to a stand-in for NVIDIA's, as
+PyTorch's libraries do: once as DT_RPATH, which the loader asks before LD_LIBRARY_PATH, once as DT_RUNPATH, which it
+asks after.
 """
 import os
 import pathlib
@@ -17,7 +18,8 @@ from prefix import moved_prefix, output
 
 THEIRS = "99999"
 STAND_IN = "int ncclGetVersion(int* version) { *version = %s; return 0; }\n" % THEIRS
-FRAMEWORK = "int ncclGetVersion(int*);\nint nccl_version(void) { int version = 0; ncclGetVersion(&version); return version; }\n"
+FRAMEWORK = ("int ncclGetVersion(int*);\n"
+             "int nccl_version(void) { int version = 0; ncclGetVersion(&version); return version; }\n")
 PROGRAM = """
 #include <dlfcn.h>
 #include <stdio.h>
@@ -38,7 +40,8 @@ def expect(right, sentence):
 
 
 def build_programs(folder, compiler):
-    """{kind: the framework's library}, and the program that loads one of them, after another library if one is named."""
+    """Returns {kind: the framework's library}, and the program that loads one of them, after another library if one is
+    named."""
     (folder / "theirs").mkdir()
     sources = {"theirs": STAND_IN, "framework": FRAMEWORK, "program": PROGRAM, "other": "int other_preload = 1;\n"}
     for name, text in sources.items():
@@ -50,7 +53,8 @@ def build_programs(folder, compiler):
     frameworks = {}
     for kind, tags in (("DT_RPATH", "--disable-new-dtags"), ("DT_RUNPATH", "--enable-new-dtags")):
         frameworks[kind] = folder / f"lib{kind}.so"
-        output(*shared, folder / "framework.c", stand_in, f"-Wl,{tags},-rpath,{folder / 'theirs'}", "-o", frameworks[kind])
+        output(*shared, folder / "framework.c", stand_in, f"-Wl,{tags},-rpath,{folder / 'theirs'}", "-o",
+               frameworks[kind])
         tagged = re.findall(r"\((RPATH|RUNPATH)\)", output("readelf", "-dW", frameworks[kind]))
         expect(tagged == [kind.removeprefix("DT_")], f"the linker made {tagged} of {tags}")
     output(compiler, folder / "program.c", "-o", folder / "program", "-ldl")
@@ -69,10 +73,12 @@ def check_whose(tool, frameworks, program, ours):
         ("LD_PRELOAD", [], {**plain, "LD_PRELOAD": nccl}, [], (ours, ours)),
         ("loaded first by its path", [], plain, [nccl], (ours, ours)),
         ("r2ccl exec --plugin", [tool, "exec", "--plugin", "--"], plain, [], (THEIRS, THEIRS)),
-        ("r2ccl exec --plugin within r2ccl exec", [tool, "exec", "--", tool, "exec", "--plugin", "--"], plain, [], (THEIRS, THEIRS)),
+        ("r2ccl exec --plugin within r2ccl exec", [tool, "exec", "--", tool, "exec", "--plugin", "--"], plain, [],
+         (THEIRS, THEIRS)),
     ]
     for way, before, environment, after, wanted in table:
-        got = tuple(output(*before, program, frameworks[kind], *after, env=environment).strip() for kind in ("DT_RPATH", "DT_RUNPATH"))
+        got = tuple(output(*before, program, frameworks[kind], *after, env=environment).strip()
+                    for kind in ("DT_RPATH", "DT_RUNPATH"))
         expect(got == wanted, f"{way}: {got} instead of {wanted}")
 
 
@@ -85,11 +91,15 @@ def check_environment(tool, folder):
 
     run = [tool, "exec", "--"]
     expect(variable("LD_PRELOAD", *run) == nccl, "LD_PRELOAD is not our library alone")
-    expect(variable("LD_PRELOAD", *run, LD_PRELOAD=str(other)) == f"{nccl}:{other}", "what was preloaded is not kept, after ours")
-    expect(variable("LD_PRELOAD", *run, *run, LD_PRELOAD=f" {other}  {nccl}") == f"{nccl}:{other}", "ours is preloaded twice")
+    expect(variable("LD_PRELOAD", *run, LD_PRELOAD=str(other)) == f"{nccl}:{other}",
+           "what was preloaded is not kept, after ours")
+    expect(variable("LD_PRELOAD", *run, *run, LD_PRELOAD=f" {other}  {nccl}") == f"{nccl}:{other}",
+           "ours is preloaded twice")
     with_plugin = [tool, "exec", "--plugin", "--"]
-    expect(variable("NCCL_NET_PLUGIN", *with_plugin, NCCL_NET_PLUGIN="none") == plugin, "NCCL_NET_PLUGIN is not our plugin's path")
-    expect(variable("LD_PRELOAD", *with_plugin, LD_PRELOAD=f"{other}") == str(other), "--plugin changes what is preloaded")
+    expect(variable("NCCL_NET_PLUGIN", *with_plugin, NCCL_NET_PLUGIN="none") == plugin,
+           "NCCL_NET_PLUGIN is not our plugin's path")
+    expect(variable("LD_PRELOAD", *with_plugin, LD_PRELOAD=f"{other}") == str(other),
+           "--plugin changes what is preloaded")
     output(sys.executable, "-c", "import ctypes, sys; ctypes.CDLL(sys.argv[1]).ncclNetPlugin_v12", plugin)
 
 
@@ -119,7 +129,8 @@ def check_sentences(tool, folder):
     shutil.copy(tool, alone)
     lost = str(folder / "alone/lib")
     refused(2, ["our libnccl.so.2 is not beside this tool", lost, "drop-in"], alone, "exec", "--", "true")
-    refused(2, ["the net plugin is not beside this tool", lost, "--component plugin"], alone, "exec", "--plugin", "--", "true")
+    refused(2, ["the net plugin is not beside this tool", lost, "--component plugin"], alone, "exec", "--plugin",
+            "--", "true")
     refused(2, ["headers", "--component development"], alone, "paths", "--include")
     spaced = folder / "a place/bin/r2ccl"
     spaced.parent.mkdir(parents=True, exist_ok=True)

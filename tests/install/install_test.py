@@ -32,8 +32,9 @@ def check_components(cmake, build, folder, prefix, libraries):
     parts = {
         "runtime": {f"{libraries}/libr2ccl.so.{version}", f"{libraries}/libr2ccl.so.0"},
         "development": {"include/r2ccl/nccl.h", "include/r2ccl/r2ccl.h", f"{libraries}/libr2ccl.so",
-                        f"{libraries}/r2ccl/libnccl.so", f"{libraries}/pkgconfig/r2ccl.pc", f"{package}/r2cclConfig.cmake",
-                        f"{package}/r2cclConfigVersion.cmake", f"{package}/r2cclTargets.cmake"},
+                        f"{libraries}/r2ccl/libnccl.so", f"{libraries}/pkgconfig/r2ccl.pc",
+                        f"{package}/r2cclConfig.cmake", f"{package}/r2cclConfigVersion.cmake",
+                        f"{package}/r2cclTargets.cmake"},
         "drop-in": {f"{libraries}/r2ccl/libnccl.so.2", f"{package}/r2cclDropIn.cmake"},
         "plugin": {f"{libraries}/libnccl-net-r2ccl.so"},
         "tools": {"bin/r2ccl"},
@@ -43,7 +44,8 @@ def check_components(cmake, build, folder, prefix, libraries):
         found = files(folder / component)
         expect(found == wanted, f"component {component} brings {sorted(found ^ wanted)} too much or not")
     found = files(prefix)
-    expect(found == set().union(*parts.values()), f"the components do not bring {sorted(found ^ set().union(*parts.values()))}")
+    expect(found == set().union(*parts.values()),
+           f"the components do not bring {sorted(found ^ set().union(*parts.values()))}")
     return version
 
 
@@ -53,14 +55,15 @@ def check_headers(compilers, folder, prefix):
     (folder / "foreign/nccl.h").write_text("#error this is not the one beside r2ccl.h\n")
     for header in sorted((prefix / "include/r2ccl").iterdir()):
         for compiler, language, standard in ((compilers[0], "c", "c99"), (compilers[1], "c++", "c++11")):
-            output(compiler, f"-std={standard}", "-Wall", "-Wextra", "-Werror", "-fsyntax-only", f"-I{folder / 'foreign'}",
-                   "-x", language, "-", input=f'#include "{header}"\n')
+            output(compiler, f"-std={standard}", "-Wall", "-Wextra", "-Werror", "-fsyntax-only",
+                   f"-I{folder / 'foreign'}", "-x", language, "-", input=f'#include "{header}"\n')
 
 
 def check_programs(compilers, folder, prefix, libraries, source, version):
     """One in C, one in C++, by pkg-config; then a CMake project."""
     environment = {"PKG_CONFIG_PATH": str(prefix / libraries / "pkgconfig"), "PATH": "/usr/local/bin:/usr/bin:/bin"}
-    expect(output("pkg-config", "--modversion", "r2ccl", env=environment).strip() == version, "r2ccl.pc has another version")
+    expect(output("pkg-config", "--modversion", "r2ccl", env=environment).strip() == version,
+           "r2ccl.pc has another version")
     flags = output("pkg-config", "--cflags", "--libs", "r2ccl", env=environment).split()
     rpath = f"-Wl,-rpath,{prefix / libraries}"
     output(compilers[0], source / "examples/allreduce.c", "-o", folder / "in_c", *flags, rpath)
@@ -77,7 +80,8 @@ def check_project(cmake, compilers, folder, prefix, libraries, version):
         program = folder / "project" / f"use_{name}"
         expect(f"=> {prefix / library} (" in output("ldd", program), f"{program} does not load {library} of the prefix")
         run_ranks(program, folder / f"{name}.id")
-    refused = subprocess.run([cmake, "-S", HERE / "project", "-B", folder / "refused", *options, "-DWANTED=0.1"], capture_output=True)
+    refused = subprocess.run([cmake, "-S", HERE / "project", "-B", folder / "refused", *options, "-DWANTED=0.1"],
+                             capture_output=True)
     expect(refused.returncode != 0, "version 0.1 was asked for, and this one, which promises nothing to it, was taken")
 
 
@@ -85,7 +89,8 @@ def check_tool(prefix, libraries, source, version):
     """It says the version of everything that is there, and works."""
     tool = prefix / "bin/r2ccl"
     expect(not too_new(tool), f"the tool needs glibc {too_new(tool)}")
-    nccl = ".".join(re.findall(r"^#define NCCL_(?:MAJOR|MINOR|PATCH) (\d+)$", (source / "include/nccl.h").read_text(), re.M))
+    nccl = ".".join(re.findall(r"^#define NCCL_(?:MAJOR|MINOR|PATCH) (\d+)$", (source / "include/nccl.h").read_text(),
+                               re.M))
     symbols = output("nm", "-D", "--defined-only", prefix / libraries / "libnccl-net-r2ccl.so")
     plugin = sorted(map(int, re.findall(r"ncclNetPlugin_v(\d+)$", symbols, re.M)))
     expect(plugin == list(range(plugin[0], plugin[-1] + 1)), f"the plugin offers {plugin}")
@@ -93,7 +98,8 @@ def check_tool(prefix, libraries, source, version):
     wanted = f"r2ccl {version} (NCCL API {nccl}, net plugin v{plugin[0]}-v{plugin[-1]}, wire protocol {wire})\n"
     said = output(tool, "--version")
     expect(said == wanted, f"--version says {said!r} instead of {wanted!r}")
-    wanted = [prefix / libraries / "r2ccl/libnccl.so.2", prefix / libraries / "libnccl-net-r2ccl.so", prefix / "include/r2ccl"]
+    wanted = [prefix / libraries / "r2ccl/libnccl.so.2", prefix / libraries / "libnccl-net-r2ccl.so",
+              prefix / "include/r2ccl"]
     expect(output(tool, "paths").split() == list(map(str, wanted)), f"paths says {output(tool, 'paths')}")
     for option, path in zip(("--nccl", "--plugin", "--include"), wanted):
         expect(output(tool, "paths", option) == f"{path}\n", f"paths {option} says {output(tool, 'paths', option)}")
@@ -115,7 +121,8 @@ def check_version_is_refused(cmake, folder, source):
 def main():
     build, source, cmake, *compilers = sys.argv[1:]
     source = pathlib.Path(source)
-    libraries = re.search(r"^CMAKE_INSTALL_LIBDIR:PATH=(.*)$", (pathlib.Path(build) / "CMakeCache.txt").read_text(), re.M).group(1)
+    libraries = re.search(r"^CMAKE_INSTALL_LIBDIR:PATH=(.*)$", (pathlib.Path(build) / "CMakeCache.txt").read_text(),
+                          re.M).group(1)
     with moved_prefix(cmake, build) as (folder, prefix):
         version = check_components(cmake, build, folder, prefix, libraries)
         check_headers(compilers, folder, prefix)

@@ -24,7 +24,8 @@ def moved_prefix(cmake, build):
 
 
 def run_ranks(program, id_file, ranks=2, before=(), **options):
-    """Runs `program RANK RANKS ID_FILE` as every rank, `before` in front of it; all must end well. There is no such file yet."""
+    """Runs `program RANK RANKS ID_FILE` as every rank, with `before` in front of it; all must end well. The id file
+    must not exist yet."""
     children = [subprocess.Popen([str(word) for word in (*before, program, rank, ranks, id_file)], **options)
                 for rank in range(ranks)]
     if any([child.wait(60) != 0 for child in children]):

@@ -18,7 +18,8 @@ LINKED_IN = re.compile(r"\b(fmt|hwy)::|^(sodium|crypto|randombytes)_")
 
 def too_new(program):
     """The versions of glibc that it names and that are newer than those we promise to do with."""
-    versions = {tuple(map(int, text.split("."))) for text in re.findall(r"GLIBC_([0-9.]+)", output("objdump", "-T", program))}
+    versions = {tuple(map(int, text.split(".")))
+                for text in re.findall(r"GLIBC_([0-9.]+)", output("objdump", "-T", program))}
     if not versions:
         raise SystemExit(f"objdump finds no glibc in {program}")
     return [".".join(map(str, version)) for version in sorted(versions) if version > GLIBC]

@@ -1,5 +1,5 @@
 #pragma once
-// `r2ccl lab` as a user starts it, and what it leaves behind.
+// Runs `r2ccl lab` as a user does, and finds what it leaves behind.
 
 #include <sys/types.h>
 
@@ -18,13 +18,14 @@ const std::string& tool_path();
 // Runs `r2ccl ARGUMENTS` in a shell; stderr is part of `out` when the arguments say so (2>&1).
 Ran tool(const std::string& arguments);
 
-// What the machine has of this lab: namespaces, mounts, its state file; and the machine's own interfaces, whatever their names.
+// Traces of this lab on the machine: namespaces, mounts, its state file; and all of the machine's own interfaces, since
+// a lab could have left one under any name.
 std::vector<std::string> traces(const std::string& lab);
 
-// A name no other test has.
+// A name for a lab that no other test has.
 std::string fresh_name();
 
-// Makes a lab; removes it and checks that nothing is left when it goes.
+// Makes a lab. The destructor removes it and checks that nothing is left.
 class Lab final {
  public:
   explicit Lab(const std::string& options);
@@ -35,14 +36,14 @@ class Lab final {
   const std::string& name() const { return name_; }
   // `r2ccl lab COMMAND --name NAME REST`; expects that it succeeds.
   void command(const std::string& word, const std::string& rest = "") const;
-  apps::Json nic(int server, int nic) const;  // of `lab status --json`
+  apps::Json nic(int server, int nic) const;  // as `lab status --json` shows it
 
  private:
   const std::string name_;
   const std::vector<std::string> before_;
 };
 
-// `r2ccl lab run` that goes on until it is ended; its ranks run when the constructor returns.
+// A `r2ccl lab run` that goes on until it is ended. Its ranks run when the constructor returns.
 class LongRun final {
  public:
   explicit LongRun(const std::string& name);

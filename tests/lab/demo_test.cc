@@ -41,7 +41,8 @@ TEST(LabDemo, WhereThereIsSuchALabItRunsOnLoopbackAndSaysWhy) {
   EXPECT_THAT(ran.out, testing::HasSubstr(taken.name()));
 }
 
-// Killed at any moment, it leaves nothing: the keeper removes the lab, and its end is waited for by the pipe it holds open.
+// Killed at any moment, the demo leaves nothing: its keeper removes the lab. The keeper holds a pipe open, so the test
+// can wait for its end.
 TEST(LabDemo, KilledItCleansUp) {
   const std::string name = fresh_name();
   const std::vector<std::string> before = traces(name);

@@ -171,7 +171,8 @@ TEST(LabFault, AResetEndsTheConnectionsOfThatNicAtBothEnds) {
   EXPECT_TRUE(seconds_for(other, 1000));
 }
 
-// Only lower bounds: a busy machine makes it slower, nothing makes it faster. The bucket is full in the beginning.
+// Checks only lower bounds: a busy machine makes transfers slower, nothing makes them faster. The bucket is full in the
+// beginning.
 TEST(LabFault, RatesHold) {
   const Lab lab("--servers 2 --nics 1 --rate 200mbit");
   constexpr std::size_t kBytes = 8'000'000;
@@ -197,7 +198,7 @@ TEST(LabFault, RailsAreIsolatedAndARoutedFabricIsNot) {
   EXPECT_NE(connect(rails, 0, 1).error, 0);
 }
 
-// As programs do that know addresses only. A NIC that was down has lost its routes.
+// Connects as programs do that know addresses only. A NIC that was down has lost its routes.
 TEST(LabFault, WhatIsSentFromAnAddressLeavesByItsNic) {
   const Lab lab("--servers 2 --nics 2 --fabric routed");
   constexpr std::int64_t kBytes = 1'000'000;

@@ -50,7 +50,7 @@ TEST(LabLife, TwoLabsLiveSideBySide) {
   EXPECT_EQ(other.nic(0, 0)["state"], "ok");
 }
 
-// As mpirun does it on a server of a lab.
+// Starts programs as mpirun does on a server of a lab.
 TEST(LabLife, AServerIsEnteredFromInsideAnother) {
   const Lab lab("--servers 2 --nics 1");
   const std::string enter = fmt::format("{} lab exec --name {} --server", tool_path(), lab.name());
@@ -111,7 +111,7 @@ TEST(LabLife, EveryEndingSignalCleansUp) {
   }
 }
 
-// Its keeper hears of it and removes the lab; `down` waits for that.
+// The lab's keeper hears of it and removes the lab; `down` waits for that.
 TEST(LabLife, AKilledRunIsRemovedByItsKeeper) {
   const std::string name = fresh_name();
   const std::vector<std::string> before = traces(name);

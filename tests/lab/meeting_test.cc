@@ -1,5 +1,5 @@
-// Where ranks meet, as launchers say it with MASTER_ADDR or NCCL_COMM_ID: at any address of rank 0's server. What goes
-// over data NICs is checked element by element, the way of control is read from the ranks' logs.
+// Ranks meet where launchers say with MASTER_ADDR or NCCL_COMM_ID: at any address of rank 0's server. Data are checked
+// element by element; which way control went is read from the ranks' logs.
 
 #include <fmt/format.h>
 #include <gmock/gmock.h>
@@ -73,7 +73,7 @@ TEST(LabMeeting, AManagementNetworkCarriesControlAndNoData) {
   }
 }
 
-// Nobody has said that the management network is to carry no data, so it is a NIC like the others.
+// Nobody has said that the management network must carry no data, so it is a NIC like the others.
 TEST(LabMeeting, WithoutNamedNicsEveryNetworkIsANic) {
   const Ended ended = run_perf("--servers 2", "MASTER_ADDR=10.250.0.1 R2CCL_NICS=");
   expect_right(ended);
@@ -120,7 +120,7 @@ TEST(LabMeeting, HostNamesAreLookedUp) {
   }
 }
 
-// As Debian has it: a server's own name is a loopback address to itself, and to nobody else.
+// As on Debian: a server's own name is a loopback address to itself, and to nobody else.
 TEST(LabMeeting, AServerMayKnowItsOwnNameByALoopbackAddress) {
   for (const char* nics : {"R2CCL_NICS=eth0,eth1", "R2CCL_NICS="}) {
     const Ended ended =
@@ -152,7 +152,7 @@ TEST(LabMeeting, ControlLeavesAManagementNetworkThatIsCutForTenSecondsAndComesBa
   EXPECT_EQ(times("Control goes ", ended.log), 3u) << ended.log;
 }
 
-// Rank 2 is killed long after. That it is gone is said by the root, which heard of it over a data NIC.
+// Rank 2 is killed long after. The root, which heard of it over a data NIC, says that it is gone.
 TEST(LabMeeting, ControlWorksOnWithoutTheManagementNetworkForGood) {
   const Ended ended =
       run_ranks("--servers 3 --fault 'at=op:5 server=0 nic=mgmt kind=blackhole'", "MASTER_ADDR=10.250.0.1",

@@ -63,7 +63,7 @@ TEST(LabPerf, ACablePulledInTheMiddleIsSurvived) {
   EXPECT_EQ(measured.figures["faults"][0]["verdict"], "NIC");
 }
 
-// Nobody knows when: 40 rounds of 4 MiB, and each begins where the ranks say it does.
+// The test does not know the time of each round, of which there are 40 with 4 MiB; the ranks say when one begins.
 TEST(LabPerf, FaultsWaitForOperationsAndBytes) {
   for (const char* at : {"op:25", "bytes:60%"}) {
     const Measured measured =

@@ -1,4 +1,5 @@
-// Collectives over real sockets between loopback addresses: healthy, under faults, with ranks that do not agree, with ranks that go.
+// Collectives over real sockets between loopback addresses: healthy, under faults, with ranks that do not agree,
+// with ranks that go.
 
 #include <gtest/gtest.h>
 
@@ -26,7 +27,7 @@ RanksPlan plan_of(std::uint32_t ranks, std::uint32_t nics = 2, std::vector<std::
   return plan;
 }
 
-// Exact in float32 for a few ranks.
+// Values whose sum over a few ranks is exact in float32.
 float value_of(std::uint32_t rank, std::size_t i) {
   return static_cast<float>((rank + 1) * (i % 1000 + 1));
 }

@@ -1,5 +1,5 @@
-// Between two collectives a NIC dies while nobody calls the library. The ranks agree meanwhile, on their progress threads: the next
-// collective begins at once and on the new plan.
+// Between two collectives a NIC dies while nobody calls the library. The ranks agree meanwhile, on their progress
+// threads: the next collective begins at once and on the new plan.
 //
 //   LONG_TESTS=1 build/bin/loopback_compute_gap_timing_test        with a gap of ten seconds
 
@@ -98,7 +98,7 @@ TEST(ComputeGap, ANicThatGoesDownMeanwhileIsPlannedForAtOnce) {
   go_through("down");
 }
 
-// Nothing is said and nothing is on the way that could be missed: only heartbeats find out.
+// Nothing announces the fault, and nothing is under way that could be missed: only heartbeats find out.
 TEST(ComputeGap, ANicThatGoesSilentMeanwhileIsPlannedForAtOnce) {
   go_through("blackhole");
 }

@@ -53,7 +53,7 @@ INSTANTIATE_TEST_SUITE_P(All, ConformanceOfMode,
                          testing::Values("off", "repair", "balance", "r2", "optcc", "direct", "trees", "auto"),
                          [](const auto& mode) { return std::string(mode.param); });
 
-// All ranks on one server; whether the last of their calls went through shared memory.
+// Runs all ranks on one server; returns whether the last of their calls went through shared memory.
 void conform_on_one_server(std::uint32_t ranks, std::vector<std::string> settings, bool shared) {
   RanksPlan plan;
   plan.ranks = ranks;

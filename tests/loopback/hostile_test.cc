@@ -36,7 +36,7 @@ class HostileTest : public testing::Test {
             .to = pair_.here().other(),
             .path = {id, id}};
   }
-  // What unproven guests did is dealt with: so many more than before have been turned away.
+  // Waits until so many more unproven guests than before have been turned away.
   bool turned_away(const StreamCounters& before, std::uint64_t guests) {
     const auto sum = [](const StreamCounters& c) { return c.unproven + c.rate_limited + c.half_open_dropped; };
     const Instant deadline = clock_now() + 10s;

@@ -1,6 +1,7 @@
-// No step of an engine is long, however long planning takes: among a thousand ranks, and on isolated rails whose NICs are all different.
-// The network and its time are simulated; what a step costs is the processor's time of the thread that makes it, which does not grow when
-// other programs are in the way. One rank is planned for by a real worker, the others by this test, between steps.
+// No step of an engine is long, however long planning takes: among a thousand ranks, and on isolated rails whose NICs
+// are all different. The network and its time are simulated; what a step costs is the processor's time of the thread
+// that makes it, which does not grow when other programs are in the way. One rank is planned for by a real worker,
+// the others by this test, between steps.
 
 #include <fmt/format.h>
 #include <gtest/gtest.h>

@@ -1,8 +1,8 @@
-// A rank that is stopped for as long as people stop ranks in a debugger. Half a minute each, so only on request:
+// A rank is stopped for as long as people stop ranks in a debugger. That takes half a minute each, so only on request:
 //
 //   LONG_TESTS=1 build/bin/loopback_long_stop_test
 //
-// RankDeath has the short ones.
+// RankDeath has the short stops.
 
 #include <fmt/format.h>
 #include <gtest/gtest.h>

@@ -1,5 +1,5 @@
-// The library as a program meets it: loaded, through NCCL's interface, one process a rank. Split and shrunk communicators under NIC
-// faults, the NIC that R2CC_MODE loses, and ends with work pending.
+// The library as a program uses it: loaded, through NCCL's interface, one process per rank. Tests split and shrunk
+// communicators under NIC faults, the NIC that R2CC_MODE loses, and ends with work pending.
 
 #include <dlfcn.h>
 #include <fmt/format.h>
@@ -21,7 +21,7 @@ namespace {
 using testing::AnyOf;
 using Clock = std::chrono::steady_clock;
 
-// The functions of the library that was built beside the tool.
+// The functions of the library that is built beside the tool.
 struct Nccl {
   void* const library = open();
   template <typename Function>
@@ -85,7 +85,7 @@ void set(const std::string& setting) {
   ::setenv(setting.substr(0, equals).c_str(), setting.substr(equals + 1).c_str(), 1);
 }
 
-// Servers have the numbers that a fault names them by, or else names, as where nobody has numbered them.
+// Servers have the numbers by which faults name them, or only names, as where nobody has numbered them.
 RankProcesses::Program program_of(const Job& job, const std::function<void(const Rank&)>& body) {
   return [=](std::uint32_t number, const Address& place, const RankProcesses::Tell& tell) {
     ::unsetenv("LONG_TESTS");  // the library would refuse a name it does not know
@@ -118,7 +118,7 @@ void sum_once(const Rank& rank) {
   if (data != size * (size - 1) / 2) throw std::runtime_error(fmt::format("the sum is {}", data));
 }
 
-// Exact sums for so long, by the clock of the communicator's first rank.
+// Makes sums and checks them, for so long by the clock of the communicator's first rank.
 void sum_for(const Nccl& nccl, ncclComm_t comm, Duration most) {
   int rank = 0;
   int size = 0;
@@ -211,7 +211,7 @@ std::string plan_of_a_call(const Rank& rank) {
   return fmt::format("{} for {}", stats.algorithm, stats.healthVersion == 0 ? "all NICs" : "what is left");
 }
 
-// NICs of this rank's server that carry nothing, as "1 2".
+// The NICs of this rank's server that carry nothing, as "1 2".
 std::string lost_nics(const Rank& rank) {
   int count = 0;
   rank.nccl.must(rank.nccl.r2cclCommNicCount(rank.comm, &count));
@@ -224,7 +224,7 @@ std::string lost_nics(const Rank& rank) {
   return lost;
 }
 
-// Once they are these; else what they are after a while.
+// Waits a while until the idle NICs are these; returns what they are.
 std::string lost_nics_at_last(const Rank& rank, const std::string& expected) {
   std::string lost = lost_nics(rank);
   for (const auto end = Clock::now() + 5s; lost != expected && Clock::now() < end;) lost = lost_nics(rank);
@@ -244,7 +244,7 @@ struct SeedMode {
   bool at_once;      // before the first call
 };
 
-// Without R2CCL_FAULT, R2CCL_SERVER or a launcher's word: the variable alone.
+// With that variable alone: no R2CCL_FAULT, no R2CCL_SERVER, and nothing from a launcher.
 TEST(NcclRanks, TheModesOfTheFirstR2cclLoseOneNicOfOneServer) {
   for (const SeedMode& mode :
        {SeedMode{"0", "ring for all NICs", "", false}, SeedMode{"1", "ring for all NICs", "1", false},
@@ -273,7 +273,7 @@ TEST(NcclRanks, TheModesOfTheFirstR2cclLoseOneNicOfOneServer) {
   }
 }
 
-// As mpirun --map-by node has it: plans take every rank for a server, and the NIC is lost at two of them.
+// As with mpirun --map-by node: plans take every rank for a server, and the NIC is lost at two of them.
 TEST(NcclRanks, RanksThatGoRoundTheServersKnowOfTheLostNicBeforeTheFirstCall) {
   const Job job{
       .ranks = 4, .settings = {"NCCL_DEBUG=VERSION", "R2CC_MODE=2"}, .per_server = 2, .nics = 3, .dealt = true};
@@ -312,7 +312,7 @@ void sum_until_the_end(const Rank& rank) {
   }
 }
 
-// Whichever rank it is: rank 0 leads the agreement, and its process hosts the control network.
+// For whichever rank: rank 0 leads the agreement, and its process hosts the control network.
 TEST(NcclRanks, SurvivorsOfAKilledRankShrinkAndGoOn) {
   for (const std::uint32_t victim : {0u, 2u}) {
     const Job job{.ranks = 4, .settings = {"NCCL_DEBUG=VERSION"}};
@@ -422,7 +422,7 @@ TEST(NcclRanks, AbortWithACollectivePendingEndsItHereAndThere) {
                       }));
   EXPECT_EQ(ranks.next_line(0), "soon");
   EXPECT_EQ(ranks.next_line(0), fmt::format("{} rank 0 called ncclCommAbort", int(ncclInvalidUsage)));
-  // When it asks, or already in the sum, which may end here later than there.
+  // The error comes when it asks, or already in the sum, which may end later here than there.
   EXPECT_THAT(ranks.next_line(1), AnyOf(fmt::format("{} rank 0 called ncclCommAbort", int(ncclRemoteError)),
                                         fmt::format("error: {}: rank 0 called ncclCommAbort", int(ncclRemoteError))));
 }

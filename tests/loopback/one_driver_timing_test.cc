@@ -1,4 +1,4 @@
-// Whatever the application's threads do, an engine answers: its progress thread drives when nobody else does.
+// An engine answers whatever the application's threads do, because its progress thread drives when nobody else does.
 
 #include <fmt/format.h>
 #include <gtest/gtest.h>
@@ -54,7 +54,7 @@ void compute_and_check(Peer& peer, Pair::Common& common) {
   peer.finish();
 }
 
-// From posting until the other end's receipt.
+// How long it takes from posting until the other end's receipt.
 Duration send_one(Peer& peer, std::span<std::byte> bytes, std::size_t number) {
   fill_pattern(bytes, key_of(number));
   HostRegion region(bytes.data(), bytes.size());

@@ -1,4 +1,5 @@
-// Ends that come while a collective can not finish, because somebody has not called it: always in bounded time, with a sentence.
+// A communicator ends while a collective can not finish, because somebody has not called it: always in bounded
+// time, and with a sentence.
 
 #include <gtest/gtest.h>
 #include <signal.h>
@@ -135,7 +136,7 @@ TEST(Pending, FinalizeWaitsForARankThatComputesAndEndsWhenItAborts) {
       false);
 }
 
-// Whoever is left, the root of the rendezvous or another one, in a collective or between two.
+// Whichever rank leaves, the root of the rendezvous or another one, in a collective or between two.
 TEST(Pending, TheOnlySurvivorHearsWhoIsGone) {
   constexpr std::uint32_t kRanks = 4;
   for (const std::uint32_t survivor : {0u, 2u}) {

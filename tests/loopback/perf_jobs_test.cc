@@ -55,11 +55,12 @@ TEST(PerfJobs, OpenMpiRunsPerf) {
   EXPECT_EQ(count_of(ran.out, "       65536        16384    float"), 1u) << ran.out;
 }
 
-// A NIC goes and comes back: the rows show the plan of the healthy cluster, the one for what is left, and the first one again.
+// A NIC goes and comes back: the rows show the plan of the healthy cluster, the one for what is left, and the first
+// one again.
 TEST(PerfJobs, RowsShowTheNewPlanAndTheOldOneAgain) {
   if (kSanitized) GTEST_SKIP() << "A row takes longer than the fault lasts under a sanitizer.";
-  // Small sizes, so that rates are not measured and no NIC is called slow because the machine is busy. Mode r2 applies only to what
-  // is broken.
+  // Small sizes, so that rates are not measured and no NIC is called slow because the machine is busy. Mode r2
+  // applies only to what is broken.
   const Ran ran = shell("R2CCL_MODE=r2 R2CCL_RETRY_MIN=20ms R2CCL_PROBATION_MIN=50ms " R2CCL_TOOL
                         " perf all_reduce -b 4096 -e 7936 -i 64 -n 25 -w 0 --servers 4 --nics 4 --json"
                         " --fault 'at=400ms server=1 nic=1 kind=down for=200ms' 2>/dev/null");
@@ -82,7 +83,7 @@ TEST(PerfJobs, RowsShowTheNewPlanAndTheOldOneAgain) {
   EXPECT_GT(object["faults"][0]["returned_ms"], object["faults"][0]["repaired_ms"]);
 }
 
-// As torchrun would start them: its variables are all that a rank sees of it.
+// Starts ranks as torchrun would: its variables are all that a rank sees of it.
 TEST(PerfJobs, TorchrunsVariablesAreEnough) {
   const Listener store;
   const auto rank = [&](int number) {

@@ -1,5 +1,5 @@
-// A thousand random faults of every kind, several at once, at both ends, under traffic in both directions: every byte of every message
-// is right. R2CCL_LOOPBACK_SEED=n repeats a run's faults (not its timing).
+// A thousand random faults of every kind, several at once, at both ends, under traffic in both directions: every
+// byte of every message is right. R2CCL_LOOPBACK_SEED=n repeats a run's faults (not its timing).
 
 #include <fmt/format.h>
 #include <gtest/gtest.h>

@@ -34,7 +34,7 @@ Status reduce(Comm& comm, std::size_t count) {
   return done;
 }
 
-// Collectives until an error, which is told.
+// Makes collectives until one fails, and sends its error to the test.
 void reduce_for_ever(Comm& comm, const RankProcesses::Tell& tell) {
   Status done = reduce(comm, 1000);
   tell(done ? "running" : done.error().what);

@@ -1,4 +1,5 @@
-// The life of a plan: a NIC goes, for good or for a while; every rank changes to the new plan with the same collective, and back.
+// The life of a plan: a NIC goes, for good or for a while; every rank changes to the new plan with the same
+// collective, and back.
 
 #include <fmt/format.h>
 #include <gtest/gtest.h>

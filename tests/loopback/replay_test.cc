@@ -1,5 +1,5 @@
-// Captures of a running transfer's own connections, handshake and frames, played again to the same listeners: they prove nothing,
-// because every challenge is new. Both ends live in this process, so that the test can listen in.
+// Captures of a running transfer's own connections, handshake and frames, played again to the same listeners: they
+// prove nothing, because every challenge is new. Both ends live in this process, so that the test can listen in.
 
 #include <fmt/format.h>
 #include <gtest/gtest.h>
@@ -103,7 +103,8 @@ class TappedEnd final {
   Driver driver_;
 };
 
-// Plays a capture to where it was sent, at once or waiting for each answer as the original did. True if the other end then closes.
+// Plays a capture to where it was sent, at once or waiting for each answer as the original did. True if the other
+// end then closes.
 bool play(const Recording& recording, bool politely) {
   Guest guest = Guest::enter(recording.to);
   if (!guest.in()) return false;

@@ -1,4 +1,4 @@
-// Descriptors and threads: whatever communicators went through, all of them are given back.
+// Communicators give all their descriptors and threads back, whatever they went through.
 
 #include <gtest/gtest.h>
 
@@ -39,8 +39,8 @@ Held held_at_first() {
   return held();
 }
 
-// The kernel lists a thread for a moment after it was joined, and connections end when the other end has heard: looked at until
-// there is no more than `wanted`, at most some seconds.
+// The kernel lists a thread for a moment after it was joined, and connections end only when the other end has heard. So
+// this looks again for some seconds, until there are no more than `wanted`.
 Held settle(const Held& wanted) {
   Held now = held();
   const auto deadline = std::chrono::steady_clock::now() + 5s;

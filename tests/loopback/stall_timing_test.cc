@@ -1,4 +1,5 @@
-// How long a fault in the middle of traffic holds a session up: faults at either end, on random NICs, one after the other.
+// Bounds how long a fault in the middle of traffic holds a session up: faults at either end, on random NICs, one after
+// the other.
 
 #include <fmt/format.h>
 #include <gtest/gtest.h>

@@ -1,5 +1,5 @@
-// Communicators that were made from a communicator, as ncclCommSplit and ncclCommShrink make them: their collectives survive NIC faults
-// too. tests/loopback/nccl_ranks_test.cc does the same through the C interface.
+// Communicators that were made from a communicator, as ncclCommSplit and ncclCommShrink make them: their
+// collectives survive NIC faults too. tests/loopback/nccl_ranks_test.cc does the same through the C interface.
 
 #include <fmt/format.h>
 #include <gtest/gtest.h>
@@ -45,7 +45,7 @@ std::shared_ptr<Comm> split(Comm& parent, World& world) {
   return join(world, UniqueId::unpack(all[first]).value(), kHalf - 1 - parent.rank() / 2, kHalf);
 }
 
-// All but rank 1, who does nothing. Null for it.
+// All but rank 1, for which it is null and which does nothing.
 std::shared_ptr<Comm> shrink(Comm& parent, World& world) {
   if (parent.rank() == 1) return nullptr;
   std::optional<UniqueId> mine;
@@ -59,7 +59,8 @@ struct Span {
   Instant end;
 };
 
-// Exact, or the test fails. True once any rank has had enough. The same several times, so that most of the time some collective runs.
+// Makes an AllReduce several times, so that most of the time one is running; fails the test unless it is exact. True
+// once any rank has had enough.
 bool all_reduce(Comm& comm, bool enough, std::vector<Span>& spans) {
   std::vector<std::int32_t> data(500'000);
   std::vector<std::int32_t> sum(data.size());
@@ -109,7 +110,7 @@ std::uint64_t inside_of(const std::vector<Span>& spans, const std::vector<Instan
   return count;
 }
 
-// Chunks of this rank that went again over another path.
+// How many chunks of this rank were sent again over another path.
 std::uint64_t repeated_by(Comm& comm) {
   std::uint64_t chunks = 0;
   comm.inspect([&](const Engine&, Telemetry& telemetry) {
@@ -137,25 +138,27 @@ RanksPlan plan_of() {
   plan.ranks = kRanks;
   plan.nics = 3;
   plan.settings = {"NCCL_DEBUG=VERSION"};
-  // By operations, not by time, so that they come inside an AllReduce however slow the machine is: use() makes one call of some kind,
-  // then eight AllReduces, and again. Whatever is under way on a NIC that falls silent has to go again.
+  // By operations, not by time, so that they come inside an AllReduce however slow the machine is: use() makes one
+  // call of some kind, then eight AllReduces, and again. Whatever is under way on a NIC that falls silent has to go
+  // again.
   plan.faults = {"at=op:5 server=2 nic=0 kind=blackhole for=400ms", "at=op:23 server=2 nic=1 kind=down",
                  "at=op:31 server=2 nic=2 kind=reset"};
-  // Where a busy machine carried nothing on those NICs at those moments: until some were met.
+  // On a busy machine those NICs may have carried nothing at those moments, so faults go on until some hit a
+  // collective.
   for (int operation = 59; operation < 9 * kOperationsMax; operation += 45)
     plan.faults.push_back(fmt::format("at=op:{} server=2 nic=2 kind=blackhole for=400ms", operation));
   return plan;
 }
 
-// The NIC is down and planned for, as the rank that has it sees it.
+// True: the rank that has the NIC sees it down, and the plan takes that into account.
 bool is_over(Comm& comm) {
   bool down = false;
   for (const NicView& nic : comm.nics()) down |= nic.id == NicId{1} && nic.state != "up";
   return down && comm.plan_in_use().health_version > 0;
 }
 
-// Collectives of one sub-communicator until its plan changed, a fault came inside one of them and something was repaired, or, where the
-// broken NIC is not one of its own, until the others are done. `rank`: in the parent.
+// Makes collectives of one sub-communicator until its plan has changed, a fault came inside one of them and something
+// was repaired. If the broken NIC is not one of its own, until the others are done. `rank`: in the parent.
 void use(Comm& comm, std::uint32_t rank, bool has_the_nic, std::atomic<bool>& others_done, Found& found) {
   FaultTimes faults(comm);
   std::vector<Span> spans;

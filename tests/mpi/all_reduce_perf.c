@@ -1,6 +1,7 @@
-// A program with the habits of nccl-tests' all_reduce_perf, on host memory: one process a rank under mpirun; rank 0 makes the id and
-// MPI hands it out; warm-up calls of the largest and of the smallest size, then 20 timed ones of each, out of place and in place; every
-// element is checked. At the end rank 0 tells which NICs of its server carry nothing at each rank, and the plan of the last call.
+// A program with the habits of nccl-tests' all_reduce_perf, on host memory: one process per rank under mpirun. Rank 0
+// makes the id and MPI hands it out. After warm-up calls of the largest and of the smallest size come 20 timed ones of
+// each size, out of place and in place; every element is checked. At the end rank 0 says which NICs of its server carry
+// nothing at each rank, and which plan the last call had.
 //
 //   mpirun -np 4 ./all_reduce_perf -b 8K -e 1M -f 2 -t 1 -g 1
 
@@ -40,7 +41,7 @@ static void fill(float* data, size_t count) {
   for (size_t i = 0; i < count; ++i) data[i] = (float)((int)(i % 97) + rank);
 }
 
-// Microseconds a call.
+// Microseconds per call.
 static double time_calls(const float* in, float* out, size_t count, int calls, ncclComm_t comm) {
   MPI_Barrier(MPI_COMM_WORLD);
   const double begin = MPI_Wtime();
@@ -48,7 +49,7 @@ static double time_calls(const float* in, float* out, size_t count, int calls, n
   return (MPI_Wtime() - begin) * 1e6 / calls;
 }
 
-// One row of the table; how many elements are wrong anywhere.
+// Prints one row of the table; returns how many elements are wrong at any rank.
 static unsigned long long measure(float* in, float* out, size_t count, ncclComm_t comm) {
   fill(in, count);
   const double apart = time_calls(in, out, count, kIterations, comm);
@@ -56,7 +57,8 @@ static unsigned long long measure(float* in, float* out, size_t count, ncclComm_
   unsigned long long wrong = wrong_in(out, count) + wrong_in(in, count), all = 0;
   const double in_place = time_calls(out, out, count, kIterations, comm);
   MPI_Allreduce(&wrong, &all, 1, MPI_UNSIGNED_LONG_LONG, MPI_SUM, MPI_COMM_WORLD);
-  if (rank == 0) printf("%12zu %12zu float sum %10.1f us %10.1f us %llu wrong\n", count * 4, count, apart, in_place, all);
+  if (rank == 0)
+    printf("%12zu %12zu float sum %10.1f us %10.1f us %llu wrong\n", count * 4, count, apart, in_place, all);
   return all;
 }
 

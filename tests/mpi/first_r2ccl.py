@@ -1,11 +1,12 @@
 #!/usr/bin/env python3
-"""The commands of the first R2CCL's page as they stand, on two hosts called A and B: network namespaces of this machine (r2ccl lab).
+"""Runs the commands of the first R2CCL's page as they stand there, on two hosts called A and B, which are network
+namespaces of this machine (r2ccl lab).
 
   first_r2ccl.py TOOL LIBRARY INCLUDE [LARGEST]
 
-Builds all_reduce_perf.c with mpicc and runs it under mpirun for R2CC_MODE unset and 0 to 3. Of our own variables none is set but that
-one: what a cluster's administrator would have set for Open MPI and NCCL (which interfaces, slots) is in the environment. Leaves out the
-test with 77 and a sentence where there is no Open MPI, or no root.
+Builds all_reduce_perf.c with mpicc and runs it under mpirun for R2CC_MODE unset and 0 to 3. That is the only variable
+of our own that is set; what a cluster's administrator would have set for Open MPI and NCCL (which interfaces, slots)
+is in the environment. Without Open MPI or root it says so and ends with 77, so the test is skipped.
 """
 import os
 import pathlib
@@ -18,13 +19,13 @@ import tempfile
 
 HERE = pathlib.Path(__file__).resolve().parent
 PAGE = "mpirun {mode} -np 4 -host A,B ./build/all_reduce_perf -b 8K -e {most} -f 2 -t 1 -g 1"
-# Per mode: the NICs that carry nothing at each of A's two ranks, and the last plan. B's second NIC may carry nothing either while its only
-# partner is lost. r2 needs three servers: with two, plans are those of auto.
-WANTED = {"": ("", None), "0": ("", "ring for map 0"), "1": ("eth1", "ring for map 0"), "2": ("eth1", "balance for map 1"),
-          "3": ("eth1", "weighted_direct for map 1")}
+# Per mode: the NICs that carry nothing at each of A's two ranks, and the last plan. B's second NIC may carry nothing
+# either while its only partner is lost. r2 needs three servers: with two, plans are those of auto.
+WANTED = {"": ("", None), "0": ("", "ring for map 0"), "1": ("eth1", "ring for map 0"),
+          "2": ("eth1", "balance for map 1"), "3": ("eth1", "weighted_direct for map 1")}
 SETTINGS = {"NCCL_SOCKET_IFNAME": "eth", "OMPI_MCA_oob_tcp_if_include": "mgmt0", "OMPI_MCA_btl_tcp_if_include": "mgmt0",
-            "OMPI_MCA_rmaps_base_oversubscribe": "1", "OMPI_MCA_mpi_yield_when_idle": "1", "OMPI_ALLOW_RUN_AS_ROOT": "1",
-            "OMPI_ALLOW_RUN_AS_ROOT_CONFIRM": "1"}
+            "OMPI_MCA_rmaps_base_oversubscribe": "1", "OMPI_MCA_mpi_yield_when_idle": "1",
+            "OMPI_ALLOW_RUN_AS_ROOT": "1", "OMPI_ALLOW_RUN_AS_ROOT_CONFIRM": "1"}
 
 
 def leave_out(why):
@@ -33,7 +34,8 @@ def leave_out(why):
 
 
 def write_agent(path, tool, lab):
-    """What mpirun takes for ssh: `agent HOST COMMAND` runs it there, under the host's name and without what a lab says to our library."""
+    """What mpirun takes for ssh: `agent HOST COMMAND` runs the command there, under the host's name and without the
+    variables that a lab sets for our library."""
     inner = shlex.quote("hostname $0; unset $(env | sed -n 's/^\\(R2CCL_[A-Z_]*\\)=.*/\\1/p'); eval \"$*\"")
     path.write_text(f"""#!/bin/sh
 host=$1; shift
@@ -46,8 +48,8 @@ exec {tool} lab exec --name {lab} --server $server -- unshare --uts sh -c {inner
 def run_mode(agent, folder, mode, most):
     """What is wrong with it, as a list of sentences."""
     line = PAGE.format(mode=f"-x R2CC_MODE={mode}" if mode else "", most=most)
-    ran = subprocess.run([str(agent), "A", f"cd {folder} && {line}"], env=dict(os.environ, **SETTINGS), capture_output=True, text=True,
-                         timeout=300)
+    ran = subprocess.run([str(agent), "A", f"cd {folder} && {line}"], env=dict(os.environ, **SETTINGS),
+                         capture_output=True, text=True, timeout=300)
     lost = re.findall(r"^# rank \d+ lost: ?(.*)$", ran.stdout, re.M)
     plan = re.findall(r"^# plan: (.*)$", ran.stdout, re.M)
     said = ran.stderr.count("R2CC_MODE=")
@@ -76,12 +78,14 @@ def main():
     with tempfile.TemporaryDirectory() as folder:
         built = pathlib.Path(folder) / "build"
         built.mkdir()
-        subprocess.run(["mpicc", "-O1", "-Wall", "-I", include, "-o", str(built / "all_reduce_perf"), str(HERE / "all_reduce_perf.c"), library,
-                        f"-Wl,-rpath,{pathlib.Path(library).parent}"], check=True)
+        subprocess.run(["mpicc", "-O1", "-Wall", "-I", include, "-o", str(built / "all_reduce_perf"),
+                        str(HERE / "all_reduce_perf.c"), library, f"-Wl,-rpath,{pathlib.Path(library).parent}"],
+                       check=True)
         agent = pathlib.Path(folder) / "agent"
         write_agent(agent, tool, lab)
         SETTINGS["OMPI_MCA_plm_rsh_agent"] = str(agent)
-        subprocess.run([tool, "lab", "up", "--name", lab, "--servers", "2", "--nics", "3", "--rate", "500mbit"], check=True)
+        subprocess.run([tool, "lab", "up", "--name", lab, "--servers", "2", "--nics", "3", "--rate", "500mbit"],
+                       check=True)
         try:
             for mode in WANTED:
                 bad += run_mode(agent, folder, mode, most)

@@ -1,4 +1,5 @@
-// How fast the plugin moves host memory between two processes of this machine, and what bare TCP does there: one line per size.
+// How fast the plugin moves host memory between two processes of this machine, and what bare TCP does there: one
+// line per size.
 //
 //   plugin_bench [NICS [IDLE]]      IDLE connections each way that do nothing
 

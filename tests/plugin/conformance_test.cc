@@ -56,7 +56,8 @@ TEST_P(EveryVersion, MessagesOfAllSizesArrive) {
   EXPECT_EQ(run_pair({.version = GetParam()}, sends_all(sizes), receives_all(sizes, 100)), "");
 }
 
-// No receive is asked for before everything was sent: what is short is over when it is copied, the rest when it waits at the other end.
+// No receive is posted before everything was sent: a short send is over when it is copied, a longer one when it waits
+// at the other end.
 TEST_P(EveryVersion, WhatIsSentMayBeOverwrittenBeforeAnyReceive) {
   const std::vector<std::size_t> sizes = {8, 0, 32 << 10, 100'000, 128 << 10, (128 << 10) + 1, 300'000, 512 << 10, 1};
   constexpr int kRounds = 3;
@@ -88,7 +89,8 @@ TEST_P(EveryVersion, WhatIsSentMayBeOverwrittenBeforeAnyReceive) {
   EXPECT_EQ(why, "");
 }
 
-// Much more than may wait at the other end: it is granted anew as NCCL takes it. These are too long to be copied by the sender.
+// Sends much more than may wait at the other end: the grant comes back as NCCL takes messages. These are too long for
+// the sender to copy.
 TEST(NetPlugin, WhatWaitedAtTheOtherEndMakesRoom) {
   constexpr std::size_t kBytes = 400'000;
   constexpr int kRounds = 15, kEach = 4;
@@ -257,7 +259,7 @@ TEST(NetPlugin, MessagesMayBeVeryLong) {
   EXPECT_EQ(run_pair({}, sends_all(sizes), receives_all(sizes, 0)), "");
 }
 
-// As much as a receive of NCCL's protocol LL holds: credit for such a receive may take its time then.
+// As large as receives of NCCL's protocol LL: credit for those may wait.
 TEST(NetPlugin, SmallMessagesNeedNoReceive) {
   constexpr std::size_t kBytes = std::size_t{64} << 10;
   const auto first = [](Net& net, Line& line) {
@@ -356,7 +358,7 @@ TEST(NetPlugin, ManyConnectionsWorkAndComeBack) {
   EXPECT_EQ(run_pair({}, part(true), part(false)), "");
 }
 
-// As many communicators of one process have it: a thread each, connections of their own, one plugin.
+// Like many communicators of one process: a thread each, connections of their own, one plugin.
 TEST(NetPlugin, ThreadsWorkSideBySide) {
   constexpr std::size_t kThreads = 4, kMessages = 200, kBytes = 30'000;
   const auto part = [](bool first) {

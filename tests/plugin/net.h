@@ -1,5 +1,6 @@
 #pragma once
-// The plugin as NCCL sees it: the built library, loaded, one interface version chosen. One set of calls for all versions.
+// The plugin as NCCL sees it: the built library is loaded and one interface version chosen. Tests make the same calls
+// whatever the version.
 
 #include <array>
 #include <cstddef>
@@ -22,7 +23,7 @@ class Net {
   using Handle = std::array<std::byte, nccl::kHandleBytes>;
   static constexpr int kOldest = 8, kNewest = 12;
 
-  // Null where the library or the symbol is missing; says why on stderr.
+  // Null if the library or the symbol is missing; says why on stderr.
   static std::unique_ptr<Net> load(int version);
   virtual ~Net() = default;
 
@@ -45,7 +46,7 @@ class Net {
 
 // Lines that the plugin gave to NCCL's logger, in this process.
 const std::vector<std::string>& logged();
-// Events that it gave to NCCL's profiler, in this process.
+// Events that the plugin gave to NCCL's profiler, in this process.
 struct Profiled {
   int started = 0, stopped = 0;
   std::size_t sent_bytes = 0, received_bytes = 0;  // room, for receives

@@ -1,5 +1,6 @@
 #pragma once
-// Two processes that play two servers, each with the plugin loaded, and a line between them for handles, as NCCL's bootstrap has it.
+// Two processes that play two servers, each with the plugin loaded. A line between them carries handles, as NCCL's
+// bootstrap does.
 
 #include <sys/types.h>
 
@@ -26,7 +27,7 @@ class Line {
     get_bytes(&value, sizeof value);
     return value;
   }
-  // Both ends have come here.
+  // Waits until both ends have come here.
   void meet() { put('x'), static_cast<void>(get<char>()); }
 
  private:
@@ -47,7 +48,7 @@ struct PairOptions {
   bool second_is_killed = false;  // its end is not looked at
 };
 
-// Runs `first` and `second` in a process each, after init(); finalize() follows. Empty: both came to their end without fail_part().
+// Runs `first` and `second` in a process each, between init() and finalize(). Empty: both ended without fail_part().
 std::string run_pair(const PairOptions& options, const Part& first, const Part& second);
 
 // Ends this part with a sentence.
@@ -59,7 +60,7 @@ inline void expect_ok(nccl::NetResult result, const std::string& what) {
   if (result != nccl::kSuccess) fail_part(what + " gave " + std::to_string(result));
 }
 
-// ---- what NCCL does --------------------------------------------------------------------------------------------------
+// ---- what NCCL does -------------------------------------------------------------------------------------------------
 
 void* connect_to(Net& net, Net::Handle handle);
 void* accept_one(Net& net, void* listener);
@@ -72,7 +73,7 @@ void* must_receive(Net& net, void* receiver, const std::vector<Received>& parts)
 
 Instant now();
 
-// Bytes that depend on seed and place.
+// Bytes that depend on the seed and on their position.
 void fill_pattern(std::vector<std::uint8_t>& data, std::uint64_t seed);
 bool has_pattern(const std::uint8_t* data, std::size_t bytes, std::uint64_t seed);
 

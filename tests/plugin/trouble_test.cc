@@ -94,7 +94,7 @@ TEST(NetPluginTrouble, TheFailureLineNamesNicServerAndCause) {
   EXPECT_EQ(run_pair({.nics = 3, .both = fault}, sends_and_looks, receives_until_empty(400'000)), "");
 }
 
-// Whether it came before its receive or after.
+// Both for messages that came before their receive and for later ones.
 TEST(NetPluginTrouble, AMessageLongerThanItsReceiveIsInvalidUsage) {
   for (const bool early : {true, false}) {
     const std::string why = run_pair(

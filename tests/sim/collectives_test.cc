@@ -1,4 +1,5 @@
-// Communicators of whole processes under the simulated network: exact while it breaks and heals, told in time when it does not.
+// Communicators of whole processes under the simulated network: results are exact while it breaks and heals, and if it
+// does not heal, every rank gets its error in time.
 
 #include <fmt/format.h>
 #include <fmt/ranges.h>

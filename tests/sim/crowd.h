@@ -1,6 +1,7 @@
 #pragma once
-// Ranks of one communicator under the simulated network, each a whole process and a server of its own, without faults: for what depends
-// on how many they are. Who looks at a step of a process measures what it took in real time, or asks who planned in it.
+// Ranks of one communicator under the simulated network, each a whole process and a server of its own, without
+// faults: for what depends on how many they are. Who looks at a step of a process measures what it took in real time,
+// or asks who planned in it.
 
 #include <fmt/format.h>
 

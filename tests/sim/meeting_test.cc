@@ -45,7 +45,7 @@ PlannedFault lost(std::uint8_t nic, Duration at) {
   return {.kind = SimFaultKind::kNicLost, .at = at, .nic = {0, nic}};
 }
 
-// Runs it and reads from the log which way control goes.
+// Runs the scenario and reads from the log which way control goes.
 Ways ways_of(Scenario scenario) {
   Ways ways;
   scenario.trace = [&](const std::string& line) {

@@ -1,5 +1,6 @@
-// Who plans is not who steps: a step of the engine makes no plan where somebody else does, serves everybody else while a plan is awaited,
-// and ends whether it comes or not. Under the simulated clock, so nothing here depends on how fast anything is.
+// Who plans is not who steps: a step of the engine makes no plan where somebody else does, serves everybody else
+// while a plan is awaited, and ends whether it comes or not. Under the simulated clock, so nothing here depends on
+// how fast anything is.
 
 #include <gtest/gtest.h>
 
@@ -121,7 +122,8 @@ TEST_F(PlanSourceTest, OthersAreServedMeanwhile) {
   EXPECT_TRUE(crowd.sums_are_right());
 }
 
-// A NIC is lost while the first collective waits: it keeps the map that it was bound to, at every rank, and the next one has the new map.
+// A NIC is lost while the first collective waits: it keeps the map that it was bound to, at every rank, and the next
+// one has the new map.
 TEST_F(PlanSourceTest, ACollectiveKeepsItsMapHoweverLateItsPlan) {
   ASSERT_TRUE(crowd.join());
   const auto first = crowd.all_reduce(1000);

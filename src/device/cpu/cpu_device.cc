@@ -8,8 +8,9 @@
 namespace r2ccl {
 namespace {
 
-// Division of anything below 2^32 by one divisor as a multiplication: with m = 2^64 / divisor rounded up, floor(n * m / 2^64)
-// is floor(n / divisor) for all n and divisors below 2^32 (Lemire, Kaser, Kurz: "Faster remainder by direct computation").
+// Division of anything below 2^32 by one divisor as a multiplication: with m = 2^64 / divisor rounded up, floor(n *
+// m / 2^64) is floor(n / divisor) for all n and divisors below 2^32 (Lemire, Kaser, Kurz: "Faster remainder by
+// direct computation").
 class Divider {
  public:
   explicit Divider(std::uint64_t divisor) : divisor_(divisor), reciprocal_(~std::uint64_t{0} / divisor + 1) {}

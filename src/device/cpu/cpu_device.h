@@ -1,6 +1,6 @@
 #pragma once
-// Host memory, vectorised for the processor it runs on (with Highway's vectors). cpu/scalar.h is the same, element by element, as the
-// reference of tests.
+// The Device for real work: vectorised with Highway for the processor it runs on. cpu/scalar.h does the same element by
+// element, and tests compare the two.
 
 #include "device/cpu/kernels.h"
 #include "device/device.h"
@@ -9,7 +9,7 @@ namespace r2ccl {
 
 class CpuDevice final : public Device {
  public:
-  // With the best instruction set there is; tests name another one.
+  // Takes the best instruction set that this processor has; tests name another one.
   CpuDevice() : CpuDevice(kernels_of_this_processor().front()) {}
   explicit CpuDevice(const Kernels& kernels) : kernels_(kernels) {}
 

@@ -1,12 +1,12 @@
-// One loop runs over blocks of bytes; what a block's bytes mean is the operation's business. So tails, alignment and
-// aliasing are right once for all types, and results can not depend on where a range is cut: operations treat every
-// element alike.
+// One loop runs over blocks of bytes, and only the operation knows what a block's bytes mean. So tails, alignment and
+// aliasing are right once for all types. Operations treat every element alike, so results can not depend on where a
+// range is cut.
 //
-// No result depends on whether the compiler fuses a multiplication with an addition: no operation has both, but for the
-// conversions of float16 and fp8, where the products are exact in float32.
+// No result depends on whether the compiler fuses a multiplication with an addition: only the conversions of float16
+// and fp8 have both, and there the products are exact in float32.
 //
-// Of Highway we use the headers only. Its own choice of an instruction set lies in a shared library, which a library that is loaded into
-// other programs had better not need; ours is the table at the end.
+// We use only Highway's headers. Its own choice of an instruction set is in a shared library, and a library that is
+// loaded into other programs had better not need one. Our choice is the table at the end.
 
 #include "device/cpu/kernels.h"
 
@@ -17,12 +17,13 @@
 #include "device/cpu/scalar.h"
 
 #ifndef __x86_64__
-#define HWY_COMPILE_ONLY_STATIC  // only there we know how to ask the processor; elsewhere what the compiler takes for granted
+// Only on x86-64 do we know how to ask the processor. Elsewhere we use what the compiler may assume.
+#define HWY_COMPILE_ONLY_STATIC
 #endif
 #undef HWY_TARGET_INCLUDE
 #define HWY_TARGET_INCLUDE "device/cpu/kernels.cc"
 #include <hwy/foreach_target.h>
-// After foreach_target.h, as Highway asks.
+// Highway wants this include after foreach_target.h.
 #include <hwy/highway.h>
 
 HWY_BEFORE_NAMESPACE();
@@ -47,7 +48,7 @@ HWY_INLINE Block block_of(V v) {
 }
 
 constexpr std::size_t kWidest = 8;       // bytes of an element
-constexpr std::size_t kManyBlocks = 16;  // of which a few more instructions do not show
+constexpr std::size_t kManyBlocks = 16;  // in so many, a few more instructions do not show
 
 // Each block is read before it is written, so destination may be first or second.
 template <class Operation>
@@ -59,7 +60,8 @@ HWY_NOINLINE void apply(const Ranges& ranges, const Operation operation) {
   const auto* first = reinterpret_cast<const std::uint8_t*>(ranges.first);
   const auto* second = reinterpret_cast<const std::uint8_t*>(ranges.second);
   std::size_t left = ranges.bytes;
-  // Less than a block. A vector that is put together in memory waits until that is written; a vector for every word does not.
+  // Works on less than a block, one vector per word. A vector that is put together in memory would have to wait until
+  // that memory is written.
   const auto apply_part = [&](std::size_t bytes) {
     const Tag<std::uint64_t> words;
     std::size_t done = 0;
@@ -78,7 +80,8 @@ HWY_NOINLINE void apply(const Ranges& ranges, const Operation operation) {
     hn::Store(operation(hn::Load(tag, a), hn::Load(tag, b)), tag, a);
     std::memcpy(destination + done, a, bytes - done);
   };
-  // Stores that stay in their cache lines are worth a block in parts, where that is cut between two elements of any type.
+  // Works on a part of a block first, so that the stores of all others are aligned and none crosses a cache line. Only
+  // if the part ends between two elements of any type.
   const std::size_t lead = (block - reinterpret_cast<std::uintptr_t>(destination) % block) % block;
   if (lead % kWidest == 0 && lead > 0 && left >= kManyBlocks * block) {
     apply_part(lead);
@@ -107,7 +110,7 @@ using Sum = Arithmetic<ReduceKind::kSum>;
 using Product = Arithmetic<ReduceKind::kProd>;
 using Larger = Arithmetic<ReduceKind::kMax>;
 using Smaller = Arithmetic<ReduceKind::kMin>;
-// By one number; the second operand is ignored.
+// Divides by one number; the second operand is ignored.
 template <class T>
 struct Over {
   T divisor;
@@ -135,8 +138,8 @@ struct ByteProduct {
   }
 };
 
-// The NaN of all results: every bit but the sign. Operands' payloads and signs do not survive, because which operand's
-// would is the processor's choice.
+// Gives every NaN the same bits: all but the sign. Otherwise the processor would choose which operand's payload and
+// sign survive.
 template <class V>
 HWY_INLINE V with_one_nan(V v) {
   const hn::DFromV<V> tag;
@@ -185,15 +188,15 @@ HWY_INLINE U32 all(std::uint32_t value) {
 HWY_INLINE F32 as_float(U32 bits) {
   return hn::BitCast(Tag<float>(), bits);
 }
-// For values below 2^31: instruction sets compare signed lanes.
+// For values below 2^31, because instruction sets compare signed lanes.
 HWY_INLINE U32 if_less(U32 a, U32 b, U32 yes, U32 no) {
   const Tag<std::int32_t> tag;
   const auto less = hn::Lt(hn::BitCast(tag, a), hn::BitCast(tag, b));
   return hn::IfThenElse(hn::RebindMask(Tag<std::uint32_t>(), less), yes, no);
 }
 
-// kSpecial: first code that is not finite. kHighest: what overflow becomes, infinity or, where conversions saturate, the
-// largest number.
+// kSpecial: first code that is not finite. kHighest: what overflow becomes, infinity or, where conversions
+// saturate, the largest number.
 template <int kBits, int kMantissa, int kBias, std::uint32_t kSpecial, std::uint32_t kHighest>
 struct Format {
   static constexpr int kWidth = kBits;
@@ -278,7 +281,7 @@ struct OnBfloat16 {
 };
 
 #if HWY_ARCH_X86 && HWY_TARGET <= HWY_AVX2 && !defined(HWY_DISABLE_F16C)
-// The processor converts, rounding to nearest even; the top of the one NaN's payload is the one NaN of float16.
+// The processor converts, rounding to nearest even. Our NaN of float32 becomes our NaN of float16.
 template <class Compute>
 struct OnHalf {
   Compute compute;
@@ -384,7 +387,8 @@ namespace r2ccl {
 namespace {
 
 #ifdef __x86_64__
-// What Highway tells the compiler it may use for a set (HWY_TARGET_STR), asked of the processor and its operating system.
+// The next functions ask processor and operating system for what Highway lets the compiler use in a set
+// (HWY_TARGET_STR).
 bool has_ssse3() {
   return __builtin_cpu_supports("ssse3");
 }
@@ -403,7 +407,7 @@ bool has_avx512() {
 }
 #endif
 
-// HWY_CHOOSE_… is null for a set that was not compiled, and for FALLBACK the least that any processor of this kind has.
+// HWY_CHOOSE_… is null for a set that was not compiled. For FALLBACK it is the least that every such processor has.
 #define R2CCL_KERNELS(name, set)                                                      \
   Kernels {                                                                           \
     name, HWY_CHOOSE_##set(reduce), HWY_CHOOSE_##set(scale), HWY_CHOOSE_##set(divide) \
@@ -415,7 +419,7 @@ std::vector<Kernels> find_kernels() {
   const auto add = [&found](const Kernels& kernels, bool runs_here) {
     if (kernels.reduce != nullptr && runs_here) found.push_back(kernels);
   };
-  __builtin_cpu_init();  // for whoever asks before constructors have run
+  __builtin_cpu_init();  // somebody may ask before constructors have run
   add(R2CCL_KERNELS("AVX-512", AVX3), has_avx512());
   add(R2CCL_KERNELS("AVX2", AVX2), has_avx2());
   add(R2CCL_KERNELS("SSE4", SSE4), has_sse4());

@@ -1,5 +1,6 @@
 #pragma once
-// The vector code behind CpuDevice: every function compiled once per instruction set, and a table of what this processor can run.
+// The vector code behind CpuDevice. Every function is compiled once per instruction set, and a table holds the sets
+// that this processor can run.
 
 #include <cstddef>
 #include <span>
@@ -8,7 +9,7 @@
 
 namespace r2ccl {
 
-// What one call works on. Second is one block that stands for every block of first where `one_block` says so.
+// What one call works on. With `one_block`, `second` is a single block that is used with every block of `first`.
 struct Ranges {
   std::byte* destination;
   const std::byte* first;
@@ -17,17 +18,17 @@ struct Ranges {
   bool one_block = false;
 };
 
-// The functions of one instruction set. Arguments as Device has them; bytes are whole elements.
+// The functions of one instruction set, with the arguments of Device's. `bytes` is a number of whole elements.
 struct Kernels {
   const char* name;
   void (*reduce)(const Ranges& ranges, DataType type, ReduceKind kind);
   void (*scale)(const Ranges& ranges, DataType type, const std::byte* scalar);
-  // Floats only: instruction sets have no division of integers.
+  // Floats only, because instruction sets have no division of integers.
   void (*divide)(const Ranges& ranges, DataType type, std::uint64_t divisor);
 };
 
-// Of this processor, best first; never empty, because the last one needs no vectors. The same in every call, and valid until the
-// process ends.
+// The sets of this processor, best first; never empty, because the last one needs no vectors. Every call returns the
+// same table, which is valid until the process ends.
 std::span<const Kernels> kernels_of_this_processor();
 
 }  // namespace r2ccl

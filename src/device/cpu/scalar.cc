@@ -12,7 +12,7 @@
 namespace r2ccl {
 namespace {
 
-// A float of at most 16 bits: sign, exponent, mantissa from the top. Codes are what stands behind the sign.
+// A float of at most 16 bits: from the top sign, exponent, mantissa. A code is what follows the sign.
 struct ScalarFormat {
   unsigned sign_bit;
   int mantissa_bits;
@@ -104,7 +104,7 @@ auto with_integer(DataType type, Action action) {
 
 template <class T>
 T combine_integers(T a, T b, ReduceKind kind) {
-  // In 64 bits without a sign, so that nothing overflows in the language's sense and small types do not become int.
+  // Computed in 64 bits without a sign: signed overflow is undefined in C++, and small types would become int.
   using Unsigned = std::make_unsigned_t<T>;
   const std::uint64_t wide_a = static_cast<Unsigned>(a);
   const std::uint64_t wide_b = static_cast<Unsigned>(b);

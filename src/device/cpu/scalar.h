@@ -1,7 +1,7 @@
 #pragma once
-// The reference: every type and operation one element at a time, written to be read. Slow; for tests, for single values
-// and for processors without vectors. It shares no code with those of cpu/kernels.cc, so that their agreement means
-// something.
+// The reference: every type and operation one element at a time, written to be read. It is slow, and serves tests,
+// single values and processors without vectors. It shares no code with the vector functions of cpu/kernels.cc, so that
+// their agreement means something.
 
 #include "device/device.h"
 

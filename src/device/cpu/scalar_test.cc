@@ -58,8 +58,8 @@ TEST(Scalar, FormatsHaveTheirLimits) {
   EXPECT_TRUE(std::isnan(value_of(0x7d, DataType::kFloat8e5m2)));
 }
 
-// The definition of rounding to nearest even: halfway between neighbours goes to the even code, anything else to the nearer
-// one.
+// The definition of rounding to nearest even: halfway between neighbours goes to the even code, anything else to
+// the nearer one.
 TEST(Scalar, EveryNarrowNumberRoundTripsAndEveryGapIsHalved) {
   for (const auto& [type, largest] : kNarrow) {
     const std::uint32_t sign = size_of(type) == 1 ? 0x80 : 0x8000;

@@ -1,6 +1,6 @@
 #pragma once
-// The real clock, randomness and log. Made by whoever owns the process (main, the library's border), handed down as Env.
-// All three may be used from any thread.
+// The real clock, randomness and log. Whoever owns the process (main, the library's border) makes them and hands them
+// down as Env. All three may be used from any thread.
 
 #include <sys/types.h>
 
@@ -24,9 +24,9 @@ class SodiumRandom final : public Random {
   void fill(std::span<std::byte> out) override;
 };
 
-// One write per line, so that lines of several processes do not mix: "r2ccl host:123 WARN ...". Goes to stderr, or as NCCL
-// does only to the file where NCCL_DEBUG_FILE names one; a file that can not be opened is reported on stderr, which is then
-// used. A write that fails is not reported anywhere: logging never stops the work.
+// Makes one write per line, so that lines of several processes do not mix: "r2ccl host:123 WARN ...". Writes to stderr
+// or, as NCCL does, only to the file that NCCL_DEBUG_FILE names. If that can not be opened, it says so on stderr and
+// goes on there. A write that fails is not reported anywhere: logging never stops the work.
 class StderrLog final : public Log {
  public:
   // `file_pattern` as in NCCL_DEBUG_FILE: %h is the host, %p the process id, %% a percent sign; empty for stderr.

@@ -16,7 +16,8 @@ struct Driver::Caller {
   std::condition_variable decided{};
 };
 
-// The right of a caller to drive; passed on at the end, whichever way that comes. The engine is held at both ends.
+// A caller's right to drive. The destructor passes it on, also when an exception ends the drive. The engine is held in
+// the constructor and in the destructor.
 class Driver::Driving final {
  public:
   explicit Driving(Driver& driver) : driver_(driver) {
@@ -72,7 +73,7 @@ void Driver::with_engine(FunctionRef<void(Engine&)> body) {
   wake_sleeper();
 }
 
-// `body`, given the time, makes a turn and says whether it moved something; no value: nothing was due.
+// `body` is given the time, makes a turn, and says whether it moved something; no value: nothing was due.
 template <class Body>
 bool Driver::caller_turn(Body&& body) {
   if (handed_over_.load(std::memory_order_relaxed)) return false;
@@ -99,7 +100,7 @@ bool Driver::post() {
   return caller_turn([this](Instant now) -> std::optional<bool> {
     nudged_ = false;
     guarded([&] { engine_.flush(now); });
-    next_turn_ = now;  // what that brought is looked at by the next turn
+    next_turn_ = now;  // the next turn looks at what that brought
     if (now >= last_stepped_ + kReadEvery) step_engine(now);
     return true;
   });
@@ -115,7 +116,8 @@ bool Driver::wait_until(Condition done, Instant deadline) {
   if (broken_) std::rethrow_exception(broken_);
   const Instant now = looked_at_ = clock_.now();
   if (done(engine_)) {
-    // Callers whose waits are over at once keep the progress thread parked like others, so they do its work now and then.
+    // A caller whose waits are always over at once keeps the progress thread parked without ever driving, so now and
+    // then it makes a step.
     if (!caller_drives_ && now >= last_stepped_ + kStepEvery) step_engine(now);
     last_driven_ = now.time_since_epoch().count();
     return true;
@@ -155,7 +157,7 @@ Driver::Outcome Driver::let_drive(Hold& hold, Condition done, Instant deadline) 
   return self.outcome;
 }
 
-// Ends the wait of those whose condition holds or whose time is over; returns the earliest deadline of the others.
+// Ends the wait of callers whose condition holds or whose time is over; returns the earliest deadline of the others.
 Instant Driver::settle_callers(Instant now) {
   Instant earliest = kNever;
   for (std::size_t i = 0; i < callers_.size();) {
@@ -188,7 +190,7 @@ void Driver::leave(Instant now) {
     return;
   }
   caller_drives_ = false;
-  wake_sleeper();  // the progress thread, if it never noticed this caller: its timers are old
+  wake_sleeper();  // the progress thread may have slept through this drive, and its timers are old
   if (parked_deep_) {
     const std::lock_guard guard(park_mutex_);
     parked_deep_ = false;
@@ -227,7 +229,7 @@ void Driver::progress(Hold& hold) {
   for (;;) {
     const Instant now = clock_.now();
     if (caller_drives_)
-      wake_sleeper();  // what ended the sleep of this thread may have been meant for the caller, who sleeps on
+      wake_sleeper();  // the wake-up that this thread got may have been meant for the caller, who still sleeps
     if (stop_ || caller_drives_ || (!handed_over_ && now < last_driven() + config_.resume)) return;
     const Turn turn = step_engine(now);
     if (handed_over_) hand_back(turn, now);
@@ -256,7 +258,7 @@ void Driver::take_over() {
   short_turns_ = 0;
 }
 
-// Small messages are heard sooner by those who wait for them.
+// Gives the engine back to callers that poll once turns are short: small messages reach them sooner that way.
 void Driver::hand_back(const Turn& turn, Instant began) {
   if (!turn.moved) return;
   const Instant now = clock_.now();
@@ -266,8 +268,8 @@ void Driver::hand_back(const Turn& turn, Instant began) {
   last_driven_ = now.time_since_epoch().count();
 }
 
-// Until nobody has driven for `resume`. While a caller drives on and on there is nothing to wake up for, so this sleeps until it
-// leaves; but first it always looks at the time for `resume`, so that callers in a tight loop do not wake it each time.
+// Sleeps until nobody has driven for `resume`. While one caller drives on and on, it sleeps until that caller leaves.
+// But it always waits out one `resume` first, so that callers in a tight loop do not wake it each time.
 void Driver::park() {
   std::unique_lock guard(park_mutex_);
   while (!stop_ && !called_) {
@@ -316,14 +318,14 @@ void Driver::pause(Hold& hold, const Turn& turn, Instant now, Wait& wait, Instan
     return;
   }
   if (turn.moved || turn.next <= now) return;
-  // Who handed its work over goes on looking for the outcome, so it is worth spinning for whatever was learned before; with a sleep
-  // the work would go to and fro between the two.
+  // A caller that handed its work over goes on polling for the outcome, so spinning is worth it whatever SpinChoice
+  // says. If this thread slept, the work would go to and fro between the two.
   const bool expected = handed_over_;
   if (!std::exchange(wait.decided, true)) wait.spinning = expected || spin_.spin();
   if (wait.spinning) {
-    // Only looking for news is cheaper than a step, so it is heard sooner.
+    // Asking the waiter is cheaper than a step, so news is noticed sooner.
     const Instant until = std::min({wait.since + config_.spin, turn.next, deadline});
-    // A look is a system call, so it lets others run at once: they may be whom it waits for.
+    // A look is a system call anyway, so other threads may run after each: we may be waiting for one of them.
     for (Instant at = now; at < until; at = clock_.now()) {
       if (waiter_.poll() || engine_mutex_.wanted() || nudged_) return;
       std::this_thread::yield();

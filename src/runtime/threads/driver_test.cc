@@ -1,5 +1,5 @@
-// A real Engine over a provider that does nothing but count, a waiter made of a condition variable, real threads. Nothing is timed
-// but the progress thread's return, which is bounded generously.
+// A real Engine over a provider that does nothing but count, a waiter made of a condition variable, real threads.
+// Nothing is timed but the progress thread's return, which is bounded generously.
 
 #include "runtime/threads/driver.h"
 

@@ -1,6 +1,6 @@
 #pragma once
-// A mutex that is given in the order of asking, and whose holder can see that somebody waits. A driver that steps an engine in a
-// loop would otherwise take a plain mutex again before anybody else wakes up.
+// A mutex that threads get in the order in which they asked, and whose holder can see that somebody waits. A driver
+// that steps an engine in a loop would take a plain mutex again before anybody else wakes up.
 
 #include <atomic>
 #include <condition_variable>
@@ -9,7 +9,7 @@
 
 namespace r2ccl {
 
-// Taking and giving it back is an atomic operation each, unless somebody waits.
+// Locking and unlocking is one atomic operation each, unless somebody waits.
 class FairMutex final {
  public:
   void lock() {
@@ -25,25 +25,26 @@ class FairMutex final {
     return next_.compare_exchange_strong(free, free + 1);
   }
   void unlock() {
-    // Either this sees who asked before, or they see that it is their turn.
+    // Either we see that somebody has asked, or they see that it is their turn.
     const std::uint64_t next = serving_.load(std::memory_order_relaxed) + 1;
     serving_ = next;
     if (next_ == next) return;
-    // Who has asked has looked at serving_ before it waits, under the lock; so it waits by now, or will see it.
+    // A thread that has asked reads serving_ under the lock before it waits. Taking the lock here makes sure that it
+    // waits already, and will be notified, or that it will see the new value.
     {
       const std::lock_guard guard(mutex_);
     }
     turn_.notify_all();
   }
-  // Who waits for the holder to unlock. Only a hint.
+  // How many threads wait for the holder to unlock. Only a hint.
   int waiters() const { return waiting_.load(std::memory_order_relaxed); }
   bool wanted() const { return waiters() > 0; }
 
  private:
-  std::atomic<std::uint64_t> next_ = 0;     // ticket
-  std::atomic<std::uint64_t> serving_ = 0;  // written by its holder alone
+  std::atomic<std::uint64_t> next_ = 0;     // the next ticket
+  std::atomic<std::uint64_t> serving_ = 0;  // the holder's ticket, written by the holder alone
   std::atomic<int> waiting_ = 0;
-  std::mutex mutex_;  // of those who wait
+  std::mutex mutex_;  // guards only the wait
   std::condition_variable turn_;
 };
 

@@ -41,7 +41,7 @@ SessionConfig session_config(const Settings& settings) {
   return config;
 }
 
-// As routes are now.
+// The NIC that leads there as routes are now.
 Result<WayToPlace> find_way(const MeetingPlace& place, std::span<const Nic> data_nics) {
   std::vector<std::optional<Address>> sources;
   for (const Address& address : place.addresses) sources.push_back(source_towards(address));
@@ -129,7 +129,8 @@ Process::Process(const Settings& settings, std::unique_ptr<TcpDialer> dialer, co
   engine_ = std::make_unique<Engine>(Env{clock_, random_, log_}, *provider, keyring_, telemetry_, self, config);
   DriverConfig driver;
   driver.spin = settings.spin;
-  constexpr unsigned kEnough = 4;  // processors; with fewer, who polls keeps the progress thread from its work
+  constexpr unsigned kEnough =
+      4;  // processors; with fewer, a caller that polls keeps the progress thread from its work
   if (processors() < kEnough) driver.long_turn = {};
   driver_ = std::make_unique<Driver>(*engine_, clock_, *dialer_, driver);
 }

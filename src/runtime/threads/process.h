@@ -7,8 +7,9 @@
 //   (*process)->driver().with_engine([](Engine& engine) { … });
 //   (*process)->finish();
 //
-// Ownership  Owns all parts; they go in the right order. Threads: any, the engine only through the driver.
-// Failure    Everything that can be wrong with the settings or the machine comes back as one sentence.
+// Ownership  Owns all parts and destroys them in the right order.
+// Threads    Any thread; the engine only through the driver.
+// Failure    Whatever is wrong with the settings or the machine comes back as one sentence.
 
 #include <memory>
 #include <optional>
@@ -32,14 +33,15 @@ namespace r2ccl {
 struct ProcessOptions {
   std::uint32_t rank = 0;
   std::string host;                   // label for people; empty: the host's name
-  std::optional<MeetingPlace> place;  // where ids that have one are met; nullopt: there are none
+  std::optional<MeetingPlace> place;  // where the job's processes were told to meet; nullopt: nowhere
   bool progress_thread = true;        // false: only callers drive
   Log* log = nullptr;                 // borrowed; null: stderr or the file that the settings name
   // The same in all processes of a job; see SessionLimits.
   std::size_t copy_bytes_max = SessionLimits{}.copy_bytes_max;
   std::size_t eager_message_max = SessionLimits{}.eager_message_max;
   std::size_t eager_bytes = SessionLimits{}.eager_bytes;
-  bool callers_copy = false;  // this process's own choice, like the next
+  // Each process may choose these for itself.
+  bool callers_copy = false;
   bool hand_over_early = false;
 };
 
@@ -55,19 +57,19 @@ class Process final {
 
   // Becomes the root of a job of `expected` processes and makes its unique id. Call before join().
   Result<UniqueId> host(std::size_t expected);
-  // The same at the place of the options, for as many as its members say. kMisuse with one sentence when it is not on
-  // this server.
+  // The same at the place that the options name, for as many processes as its members say. kMisuse with one sentence
+  // when the place is not on this server.
   Result<UniqueId> host_at_place(const Secret& secret);
   // Ends when all processes have joined, or with a sentence after `within`.
   Status join(const UniqueId& id, Duration within);
-  // Says goodbye to everybody, at most kFinishMax. True if all of it was heard.
+  // Sends what is left, says goodbye to everybody, and waits at most kFinishMax. True if that was enough time.
   bool finish();
 
   Driver& driver() { return *driver_; }
   Clock& clock() { return clock_; }
   Random& random() { return random_; }
   Log& log() { return log_; }
-  // What follows belongs to the engine: use it inside Driver::with_engine() or a condition of wait_until().
+  // These three belong to the engine: use them inside Driver::with_engine() or a condition of wait_until().
   Telemetry& telemetry() { return telemetry_; }
   FaultProvider* faults() { return faults_.get(); }  // null unless the settings ask for one
   const StreamCounters& stream_counters() const { return streams_->counters(); }
@@ -79,7 +81,7 @@ class Process final {
           const EngineConfig& config, bool checksum, Log* log);
 
   std::optional<MeetingPlace> place_;
-  std::optional<NicId> place_host_;  // where it is listened for
+  std::optional<NicId> place_host_;  // the NIC of ours that listens at the place
   SteadyClock clock_;
   SodiumRandom random_;
   std::optional<StderrLog> own_log_;
@@ -93,7 +95,8 @@ class Process final {
   std::unique_ptr<Driver> driver_;
 };
 
-// Whether payloads carry a checksum: R2CCL_CHECKSUM. What stays in this machine's memory can not be damaged on a wire.
+// Whether payloads carry a checksum. R2CCL_CHECKSUM is on, off, or wire: off where every NIC is a loopback address,
+// because no wire can damage them there.
 bool checks_payloads(const Settings& settings, std::span<const Nic> nics);
 
 // Which server a process is on: R2CCL_SERVER, else derived from NCCL_HOSTID, else from the host's name and boot.

@@ -1,12 +1,12 @@
 #pragma once
-// Whether waiting is worth spinning. Pure: told how spins ended, says whether the next wait should begin with one.
+// Decides whether a wait should begin with spinning. With a processor to itself, a thread that spins saves the wake-up.
+// With more threads than processors it loses: the system wakes a sleeping thread ahead of those that compute, but
+// preempts a spinning one like them. So we try, and look at how the tries end. Pure; it is told how spins ended.
 //
-//   a spin found something in time          spin again
-//   found long after its time               somebody else had the processor meanwhile: sleep the next kSkipMax waits
-//   three spins in a row found nothing      sleep the next 32 waits, then try once; again nothing: twice as many, at most kSkipMax
-//
-// A thread that sleeps is woken before those that compute, a thread that spins is preempted like them: with more work than
-// processors spinning loses, with a processor to itself it saves the wake-up.
+//   a spin found something in time       spin again
+//   it found something long after that   another thread had the processor: sleep the next kSkipMax waits
+//   three in a row found nothing         sleep the next kSkipMin waits, then try once; if that finds nothing, sleep
+//                                        twice as many, up to kSkipMax
 
 #include <algorithm>
 #include <cstdint>
@@ -16,8 +16,9 @@
 
 namespace r2ccl {
 
-// Between two looks of a spinning thread that has looked so often: at first leaves the core's other thread its due, then lets other
-// threads run. A thread that goes on without yielding keeps the processor from the one it waits for, where there are not enough.
+// For between two looks of a thread that spins and has looked so often. The first spins use PAUSE, so a hyper-thread
+// sibling keeps its share of the core. Later ones yield: where processors are few, a thread that never yields keeps
+// one from the very thread it waits for.
 inline void relax(int looks) {
   constexpr int kPatient = 50;  // a microsecond or two
   if (looks > kPatient) return std::this_thread::yield();

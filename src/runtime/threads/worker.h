@@ -1,5 +1,6 @@
 #pragma once
-// A thread for work that takes longer than a turn of an engine may: one job after another, in the order they were given.
+// A thread for work that takes longer than a turn of an engine may: one job after another, in the order they were
+// given.
 //
 // Threads    Any may give jobs. The thread begins with the first one: who never has work has no thread.
 // Failure    Jobs throw nothing: who gave one hears of its outcome by whatever the job writes.

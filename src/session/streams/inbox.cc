@@ -8,7 +8,7 @@ namespace r2ccl {
 
 namespace {
 
-constexpr std::size_t kStreamsMax = 65536;  // that a peer may name
+constexpr std::size_t kStreamsMax = 65536;  // a peer may name no more
 constexpr std::size_t kSpareMax = 16;
 
 }  // namespace
@@ -167,7 +167,7 @@ void Inbox::finish_if_whole(StreamKey key, Stream& stream, std::uint64_t sequenc
   forget_delivered(stream);
 }
 
-// In order, so that the n-th receive takes the n-th message whoever has it.
+// Hands over in order only, so that the n-th message stays the n-th receive's, whether early or not.
 void Inbox::hand_over(StreamKey key, Stream& stream) {
   if (!limits_.hand_over_early) return;
   while (stream.posted - stream.first_sequence < stream.messages.size()) {

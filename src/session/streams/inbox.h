@@ -1,9 +1,13 @@
 #pragma once
-// The receiving half of a session: posted receives, what has arrived, and what the other end must be told. Knows nothing of
-// links: it says where a chunk lands and is told when it is in.
+// The receiving half of a session: posted receives, what has arrived, and what the other end must be told. Knows
+// nothing of links: it says where a chunk lands and is told when it is in.
 //
-// Payload lands straight in the posted buffer; a small message that came before its receive waits in memory granted beforehand
-// (eager). A chunk counts as in when it was placed whole and its checksum was right; a message is handed over once.
+// Payload lands straight in the posted buffer. A small message that came before its receive (an eager one) waits in
+// memory of ours; its sender was granted so many bytes beforehand. A chunk counts as in when it was placed whole and
+// its checksum was right; a message is handed over once.
+//
+// Threads    The session's driver alone.
+// Failure    A peer that breaks the rules gets kRefuse: the session fences the path that brought it.
 
 #include <cstdint>
 #include <map>
@@ -25,8 +29,9 @@
 
 namespace r2ccl {
 
-// With SessionLimits::hand_over_early: a whole message that came before its receive, handed over with its memory. It counts as received,
-// so the next receive of its stream takes the message behind it; and it counts against the grant until it is given back.
+// With SessionLimits::hand_over_early: a whole message that came before its receive, handed over with its memory.
+// It counts as received, so the next receive of its stream takes the message behind it. It counts against the sender's
+// grant until it is given back.
 struct EarlyMessage {
   StreamKey key;
   std::uint64_t tag = 0;
@@ -47,8 +52,8 @@ class Inbox final {
   // Pending receives complete with `error`; the caller has stopped landings into their memory first.
   void end_group(GroupId group, const Error& error);
   void fail_all(const Error& error);
-  std::vector<Completion>& completions() { return done_; }  // since the caller last emptied it
-  std::vector<EarlyMessage>& early() { return early_; }     // likewise; each is given back later
+  std::vector<Completion>& completions() { return done_; }  // the caller empties it
+  std::vector<EarlyMessage>& early() { return early_; }     // the caller empties it, and gives each back later
   void give_back(EarlyMessage message);
   bool has_group(GroupId group) const { return groups_.contains(group); }
 
@@ -66,18 +71,18 @@ class Inbox final {
   Place place(const DataBody& body, std::uint32_t payload_bytes);
   // The chunk is whole. False: it was in already.
   bool on_chunk(const DataBody& body, std::uint32_t payload_bytes);
-  // A copy did not land and no other has: the sender must know, again after every fence, until the chunk is in.
+  // A copy did not land, and no other has. The sender is told, and told again after every fence until the chunk is in.
   void on_copy_failed(const DataBody& body);
 
   // ---- what the other end must be told ----
   const IntervalSet& have() const { return have_; }
   std::uint64_t eager_released() const { return eager_released_; }
-  // Credit for what small messages may travel without can wait a little: most of it is not needed any more by then.
+  // Credit for small messages can wait a little: they may travel without it, and most have by then.
   bool has_new_credits() const { return !new_credits_.empty(); }
   bool credit_urgent() const { return credit_urgent_; }
   bool urgent() const { return credit_urgent_ || urgent_ || !new_failures_.empty(); }  // any of it must leave now
   std::vector<CreditEntry> take_new_credits();
-  std::vector<CreditEntry> all_credits() const;  // of every receive that is not complete
+  std::vector<CreditEntry> all_credits() const;  // one for every receive whose message has not begun to arrive
   std::vector<CopyName> failed_copies() const;
   std::vector<CopyName> take_new_failures() { return std::exchange(new_failures_, {}); }
   // Chunks that came in since the last receipt, and whether a sender waits for one of them.
@@ -107,7 +112,9 @@ class Inbox final {
 
   Message* message_for(Stream& stream, std::uint64_t sequence);
   bool begin(Message& message, const DataBody& body);
-  // Memory of large ones is used again: fresh from the system it costs more than the copy. None takes over four times its charge.
+  // Memory for large eager messages has one size, eager_message_max, and is used again, because fresh memory from the
+  // system costs more than the copy. Only messages of at least a quarter of that size take it: none holds more than
+  // four times the bytes it is charged for.
   bool reuses_room(std::uint64_t bytes) const { return bytes >= limits_.eager_message_max / 4; }
   std::unique_ptr<OwnedRegion> room_for(std::uint64_t bytes);
   void finish_if_whole(StreamKey key, Stream& stream, std::uint64_t sequence);
@@ -130,7 +137,7 @@ class Inbox final {
   std::size_t unreceipted_ = 0;
   std::uint64_t unreceipted_bytes_ = 0;
   bool urgent_ = false;
-  std::vector<std::unique_ptr<OwnedRegion>> spare_;  // of eager_message_max each
+  std::vector<std::unique_ptr<OwnedRegion>> spare_;  // eager_message_max bytes each
   std::vector<Completion> done_;
   std::vector<EarlyMessage> early_;
 };

@@ -1,5 +1,5 @@
-// Goal: messages that come before their receives are handed over once, in order, and the grant is whole again in the end.
-// Method: chunks are given to an inbox by hand.
+// Goal: messages that come before their receives are handed over once, in order, and the grant is whole again in
+// the end. Method: chunks are given to an inbox by hand.
 
 #include "session/streams/inbox.h"
 

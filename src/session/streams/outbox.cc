@@ -11,7 +11,8 @@ namespace r2ccl {
 namespace {
 
 constexpr std::size_t kSpareBuffersMax = 64;
-// A message is not cut finer than this to reach more paths, nor than a small part of the time that a chunk may take.
+// To reach more paths a message is cut into smaller chunks, but not smaller than this, nor than a small part of what
+// limits.chunk_time allows.
 constexpr std::uint64_t kChunkBytesMin = 8 * 1024;
 constexpr std::uint64_t kFinest = 8;
 constexpr std::uint64_t kFinestMost = 32 * 1024;
@@ -67,7 +68,8 @@ Outbox::Ended Outbox::end_group(GroupId group, const Error& error) {
   Ended ended;
   for (OutChunk& chunk : chunks_) {
     if (chunk.key.group != group || chunk.receipted) continue;
-    // What is half sent stays under way; what never went out leaves a gap that a void chunk must fill.
+    // A half-sent chunk stays under way. The number of one that never went out would be missing at the other end, so a
+    // void chunk must deliver it.
     chunk.flags |= DataBody::kVoid;
     for (const Copy& copy : chunk.copies) ended.copies.push_back({chunk.id, copy});
   }
@@ -260,7 +262,7 @@ void Outbox::skip_next() {
   ready_.pop_front();
 }
 
-// What the receiver will charge for it, and release in the end, to the byte.
+// To the byte what the receiver will charge for an eager message, and release in the end.
 std::uint64_t Outbox::eager_cost(std::uint64_t length, std::uint64_t chunk_bytes) {
   const std::uint64_t chunks = std::max<std::uint64_t>(1, (length + chunk_bytes - 1) / chunk_bytes);
   return length + chunks * eager_charge(0);
@@ -339,7 +341,7 @@ DataBody Outbox::describe(const OutChunk& chunk) const {
   const auto found = streams_.find(chunk.key);
   if ((chunk.flags & DataBody::kVoid) != 0 || found == streams_.end()) {
     body.offset = 0;
-    body.total = chunk.length;  // what an eager grant gets back
+    body.total = chunk.length;  // so much of the eager grant the receiver gives back
     return body;
   }
   const Message& message = found->second.messages[chunk.sequence - found->second.first_sequence];

@@ -1,11 +1,14 @@
 #pragma once
-// The sending half of a session: messages wait for credit, are cut into chunks, and every chunk is kept until the other end has
-// said that it is in. Knows nothing of links: it is told where copies went and which of them died.
+// The sending half of a session: messages wait for credit, are cut into chunks, and every chunk is kept until the
+// other end has said that it is in. Knows nothing of links: it is told where copies went and which of them died.
 //
-//   chunk      cut, numbered            copies: one per transmission that may still land
-//   receipt    the number is in         all copies forgotten; message free when all its chunks are
-//   copy lost  (fence, RESEND)          last copy gone: the chunk queues for another transmission
-//   aborted    its group ended          the chunk becomes void: only its number is delivered
+//   event      when                               what follows
+//   cut        a message may go, a path has room  the chunk gets a number; every transmission of it is a copy
+//   receipt    the chunk's number is in           its copies are forgotten; a message is free with its last chunk
+//   copy lost  fence, RESEND                      with the last copy, the chunk queues for another transmission
+//   aborted    its group ended                    the chunk becomes void: only its number is delivered
+//
+// Threads    The session's driver alone.
 
 #include <cstdint>
 #include <deque>
@@ -77,20 +80,20 @@ class Outbox final {
   void open_group(GroupId group) { groups_.try_emplace(group, false); }
   Result<std::uint64_t> send(StreamKey key, MemoryRef memory, std::uint64_t tag, std::uint64_t token,
                              std::optional<NicId> nic = {});
-  // Ends every stream of the group; pending sends complete with `error`. Returns the copies whose memory must not be read any
-  // more; those that never went out are then reported with on_copy_lost().
+  // Ends every stream of the group; pending sends complete with `error`. Returns the copies whose memory must not be
+  // read any more. The caller reports those that never went out with on_copy_lost().
   struct CopyOut {
     ChunkId chunk;
     Copy copy;
   };
   struct Ended {
     std::vector<CopyOut> copies;
-    // What they still read: keep it until their links were told to forget them.
+    // The session's own memory that those copies read. Keep it until their links were told to forget them.
     std::vector<std::unique_ptr<OwnedRegion>> memory;
   };
   Ended end_group(GroupId group, const Error& error);
   void fail_all(const Error& error);
-  std::vector<Completion>& completions() { return done_; }           // since the caller last emptied it
+  std::vector<Completion>& completions() { return done_; }           // the caller empties it
   bool idle() const { return chunks_.empty() && unfinished_ == 0; }  // everything sent and receipted
 
   // ---- what the peer says ----
@@ -104,27 +107,27 @@ class Outbox final {
     bool only_copy = false;  // the receipt certainly speaks of this copy
   };
   bool on_receipt(const IntervalSet& have, std::vector<Receipted>& forgotten);
-  // A copy did not land; the chunk goes again when it was the last. Returns the copy, if it was still counted as under way.
+  // A copy did not land; if it was the last, the chunk is sent again. Returns the copy if it was still under way.
   std::optional<Copy> on_copy_lost(const CopyName& name);
-  // Every copy on that path up to that epoch is lost, except chunks in `have`, which are receipted first by the caller.
+  // Every copy on that path up to that epoch is lost. The caller first applies the receipt that came with the fence.
   void on_path_fenced(PathId path, Epoch epoch);
   // The oldest chunk with a copy there: what a hedge repeats elsewhere.
   std::optional<ChunkId> oldest_on(PathId path, Epoch epoch) const;
 
   // ---- transmission ----
-  bool has_next() const { return !resend_.empty() || !ready_.empty(); }  // something that perhaps may go
-  // Bytes of the next transmission, if any may go now: resends first, then new chunks in turn between streams. A message
-  // begun now is cut for so many paths, into chunks of at most `chunk_max`.
+  bool has_next() const { return !resend_.empty() || !ready_.empty(); }  // false: next_length() has nothing
+  // Bytes of the next transmission, if any may go now: resends first, then new chunks, stream by stream in turn. A
+  // message that begins now is cut to use `paths` paths, into chunks of at most `chunk_max`.
   std::optional<std::uint32_t> next_length(std::size_t paths, std::uint64_t chunk_max);
-  // Where that transmission is to leave; none: anywhere.
+  // The NIC by which that transmission is to leave; none: any.
   std::optional<NicId> next_nic() const { return next_nic_; }
-  // That transmission can not leave yet: the streams after its own have their turn. At most `ready()` times in a row.
+  // That transmission can not leave yet, so the next stream has its turn. At most `ready()` times in a row.
   void skip_next();
   std::size_t ready() const { return ready_.size(); }
   // The chunk for that transmission; a new one gets its number here.
   OutChunk& take_next(SendReason& reason);
   OutChunk* find(ChunkId id);
-  // Fills the header fields and the payload for one more copy of the chunk, and remembers the copy.
+  // The body and the payload of one more copy of the chunk; sent() remembers the copy once it was posted.
   DataBody describe(const OutChunk& chunk) const;
   MemoryRef payload(const OutChunk& chunk) const;
   void sent(OutChunk& chunk, const Copy& copy);
@@ -138,8 +141,8 @@ class Outbox final {
     std::uint64_t token = 0;
     std::uint64_t tag = 0;
     MemoryRef memory;
-    std::uint64_t cut = 0;        // bytes given to chunks
-    std::uint64_t receipted = 0;  // bytes known to be in
+    std::uint64_t cut = 0;        // bytes that are in chunks
+    std::uint64_t receipted = 0;  // bytes that the other end has
     std::uint32_t chunk_bytes = 0;
     std::uint8_t flags = 0;
     std::optional<NicId> nic;
@@ -151,7 +154,7 @@ class Outbox final {
   };
   struct Stream {
     Fifo<Message> messages;
-    std::uint64_t first_sequence = 0;  // of messages.front()
+    std::uint64_t first_sequence = 0;  // belongs to messages.front()
     std::uint64_t next_cut = 0;        // sequence of the message being cut
     std::map<std::uint64_t, CreditEntry> credits;
     bool ready = false;  // queued in ready_
@@ -188,7 +191,7 @@ class Outbox final {
   std::vector<Completion> done_;
 };
 
-// What an eager chunk counts against the grant: its bytes and its bookkeeping.
+// How much of the grant an eager chunk uses: its bytes and a share for bookkeeping.
 inline std::uint64_t eager_charge(std::uint64_t length) {
   return length + 128;
 }

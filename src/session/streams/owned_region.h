@@ -1,5 +1,6 @@
 #pragma once
-// Host memory that belongs to the session: copies of small messages on their way out, messages that came before their receive.
+// Host memory that belongs to the session: it holds copies of small messages on their way out, and messages that came
+// before their receive.
 
 #include <cstring>
 #include <memory>

@@ -1,5 +1,5 @@
 #pragma once
-// Which path a chunk takes: the one that will finish it first. Pure.
+// Chooses the path for a chunk: the one that will finish it first. Pure functions.
 
 #include <cstdint>
 #include <optional>
@@ -18,15 +18,17 @@ struct StripeCandidate {
   Instant try_at{};  // RateMeter::try_at()
 };
 
-// Unsent and unacknowledged bytes a path may hold: enough to keep it busy, little enough that control frames do not wait.
+// How many unsent and unacknowledged bytes a path may hold: enough to keep it busy, little enough that control frames
+// do not wait.
 std::uint64_t in_flight_max(const StripeCandidate& path, const SessionLimits& limits);
 
-// It must not get so many bytes more: they should wait.
+// True: the path holds so much that `bytes` more should wait. An idle path is never full.
 bool is_full(const StripeCandidate& path, std::uint32_t bytes, const SessionLimits& limits);
 
-// The index of the path that finishes `bytes` first. Nothing: that path is full and waiting for it beats any other. A path that
-// has been avoided for long gets the chunk instead, if it tells a rate, so that its estimate recovers. Ties go to the first one from
-// `home` on, in a circle: small messages stay there. Homes may exceed the number of paths: they count round.
+// The index of the path that finishes `bytes` first. Nothing: that path is full, and waiting for it beats any other.
+// A path that has been avoided for long gets the chunk instead, if the chunk is large enough to tell a rate, so that
+// its estimate recovers. Ties go to the first path from number `home` on, in a circle, so that small messages stay on
+// one path; `home` may be larger than the number of paths.
 std::optional<std::size_t> choose_path(std::span<const StripeCandidate> paths, std::uint32_t bytes,
                                        const SessionLimits& limits, Instant now, std::size_t home);
 

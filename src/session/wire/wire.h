@@ -1,6 +1,7 @@
 #pragma once
-// What stands in the bodies of a session's frames. Little-endian, fixed order, nothing optional: a body that is short or has bytes
-// left over is refused whole. Types are stable; new ones need a new protocol version (transport/stream/handshake.h).
+// The bodies of a session's frames, as values and as bytes. Little-endian, fixed order, nothing optional: a body that
+// is short or has bytes left over is refused whole. Types keep their numbers; new ones need a new protocol version
+// (transport/stream/handshake.h).
 
 #include <cstdint>
 #include <optional>
@@ -30,15 +31,15 @@ enum class FrameType : std::uint8_t {
   kPathIdle = 13,  // PathIdleBody
   kBye = 14,       // empty
   kByeAck = 15,    // empty
-  kNotice = 16,    // kind u8, then bytes for whoever listens above: control messages that fall back to data paths
+  kNotice = 16,    // kind u8, then bytes: a notice of the layers above that the control network may not carry
 };
 
-inline constexpr std::size_t kRangesMax = 1024;  // of an IntervalSet on the wire
+inline constexpr std::size_t kRangesMax = 1024;  // ranges of an IntervalSet in one frame
 inline constexpr std::size_t kListMax = 400;     // entries of a list in one frame
 
 struct OpenBody {
   Epoch epoch;                    // proposed; in the ack, agreed
-  std::uint64_t eager_bytes = 0;  // granted in all to the receiver of this frame
+  std::uint64_t eager_bytes = 0;  // the whole grant of whoever receives this frame
   IntervalSet have;               // FENCED for every older epoch of this path
 };
 
@@ -54,7 +55,7 @@ struct DataBody {
   std::uint64_t sequence = 0;
   std::uint64_t tag = 0;
   std::uint64_t total = 0;   // length of the message
-  std::uint64_t offset = 0;  // of this chunk in it
+  std::uint64_t offset = 0;  // where this chunk begins in the message
   std::uint16_t copy = 0;    // which transmission of the chunk this is
   std::uint8_t flags = 0;
 };
@@ -93,12 +94,12 @@ struct JoinBody {
   GroupId group;
   Proof proof{};
 };
-// What the process `from` shows the process `to` to join a group.
+// The process `from` shows this to the process `to` to prove that it belongs to the group.
 Proof join_proof(const Secret& secret, GroupId group, ProcessId from, ProcessId to);
 
 struct NicStateEntry {
   NicId nic;
-  std::uint32_t version = 0;  // counts its changes: news of two channels may overtake each other
+  std::uint32_t version = 0;  // counts the NIC's changes: news over two channels may overtake each other
   bool carrier = true;
   bool drained = false;
 };

@@ -6,7 +6,7 @@
 #include <cstddef>
 #include <utility>
 
-#include "sim/cluster/proof_key.h"
+#include "sim/study/proof_key.h"
 
 namespace r2ccl::sim {
 namespace {

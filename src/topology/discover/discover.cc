@@ -10,7 +10,7 @@ namespace r2ccl {
 
 namespace {
 
-// IPv4 first, then routable IPv6, then link-local.
+// Prefers IPv4, then routable IPv6, then link-local.
 const Address* best_address(const Interface& interface) {
   const auto rank = [](const Address& a) { return a.is_v4() ? 0 : a.is_link_local() ? 2 : 1; };
   const auto best = std::ranges::min_element(interface.addresses, {}, rank);

@@ -1,5 +1,5 @@
 #pragma once
-// Which interfaces a user means: the rules of NCCL_SOCKET_IFNAME.
+// Decides which interfaces a user means, by the rules of NCCL_SOCKET_IFNAME.
 //
 //   "eth,ib"      interfaces whose names begin so        "=eth0,eth1"   exactly these
 //   "^docker,lo"  all but those that begin so            "^=eth0"       all but exactly these
@@ -13,12 +13,12 @@
 
 namespace r2ccl {
 
-// Words between commas, without surrounding blanks. Empty words are kept, so that callers can refuse them.
+// The names between commas, without surrounding blanks. Empty ones are kept, so that callers can refuse them.
 std::vector<std::string> split_list(std::string_view text);
 
 class InterfaceFilter final {
  public:
-  // Misuse when a word is empty.
+  // kMisuse when a name is empty.
   static Result<InterfaceFilter> parse(std::string_view text);
   bool matches(std::string_view name, bool loopback) const;
 

@@ -29,7 +29,7 @@ const Nic* nic_with(const Address& address, std::span<const Nic> nics) {
   return found == nics.end() ? nullptr : &*found;
 }
 
-// The address as this server has it, in its zone; nullopt: it has it not.
+// The address in its zone at this server; nullopt: it is not this server's.
 std::optional<Address> own_address(const Address& address, std::span<const Interface> interfaces) {
   if (address.is_loopback()) return address;
   for (const Interface& interface : interfaces) {

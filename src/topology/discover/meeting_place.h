@@ -1,9 +1,9 @@
 #pragma once
-// How this server gets to the place where the ranks of a job meet (MASTER_ADDR, NCCL_COMM_ID), which may be an address
+// How this server reaches the place where the ranks of a job meet (MASTER_ADDR, NCCL_COMM_ID). The place is an address
 // of any interface of rank 0's server: of a data NIC, of a management network that carries no data, or of loopback.
 //
-// Where a data NIC leads there control uses that NIC, as it does without a place. Else it uses the *management NIC*: no
-// interface in particular, but whichever the system's routes choose at each attempt. It never carries data.
+// If a data NIC leads there, control uses that NIC, as it does without a place. Otherwise it uses the *management NIC*:
+// not one interface, but whichever the system's routes choose at each attempt. It never carries data.
 
 #include <optional>
 #include <span>
@@ -32,10 +32,10 @@ struct WayToPlace {
   std::optional<NicId> host;  // where rank 0 listens; nullopt: the place is not on this server
 };
 
-// Pure. `sources` holds for each of the place's addresses the one that a connection to it would come from; nullopt: no
-// route leads there. A name is listened for everywhere, because other servers may know it by another address (a host's
-// own name is often 127.0.1.1 to itself); an address is listened on alone. Misuse when an address has a zone that is no
-// interface of this server, or needs one.
+// Pure. `sources` holds, for each of the place's addresses, the address that a connection to it would come from;
+// nullopt: no route leads there. If the place is a name, rank 0 listens everywhere, because other servers may know the
+// name by another address (to itself a host's own name is often 127.0.1.1). If it is an address, rank 0 listens only
+// there. kMisuse when an address has a zone that is no interface of this server, or needs one.
 Result<WayToPlace> way_to_place(const MeetingPlace& place, std::span<const Nic> data_nics,
                                 std::span<const Interface> interfaces, std::span<const std::optional<Address>> sources);
 

@@ -9,7 +9,7 @@ namespace r2ccl {
 namespace {
 
 constexpr std::uint64_t kFrameOverheadBytes = 64;       // header, checksums and a share of the packet headers
-constexpr std::uint64_t kInFlightShownMax = 64 * 1024;  // what a cut link claims to have in flight of what is queued
+constexpr std::uint64_t kInFlightShownMax = 64 * 1024;  // a cut link shows so much of its queue as in flight
 
 std::uint64_t wire_bytes(const FrameHeader& header, ByteView body) {
   return kFrameOverheadBytes + body.size() + header.payload_bytes;
@@ -74,7 +74,7 @@ const std::string& FaultLink::error() const {
 Result<Ticket> FaultLink::post(const OutFrame& frame) {
   if (fallen_ != Cause::kNone) return fail(Fault::kPathDown, error_);
   if (!inner_) return fail(Fault::kBusy, "the connection is not open yet");
-  // Also on a cut NIC: nothing steps the inner link, so its bounded queues are the ones that fill.
+  // Frames are posted even on a cut NIC. Nothing steps the inner link then, so its bounded queues fill.
   Result<Ticket> ticket = inner_->post(frame);
   if (ticket) posted_bytes_ += wire_bytes(frame.header, frame.body);
   return ticket;
@@ -87,7 +87,7 @@ void FaultLink::discard_rest() {
 bool FaultLink::step(Instant now, FrameSink& sink) {
   if (fallen_ != Cause::kNone) return false;
   Relay relay(*this, sink);
-  // What the kernel acknowledged before the cut is still read: no real fault takes it back.
+  // What the kernel acknowledged before the cut is still read, because no real fault takes that back.
   if (nic_->cut && deaf_ && inner_->state() == LinkState::kUp) return inner_->step(now, relay);
   if (nic_->cut || !inner_) return step_cut(now);
   if (nic_->rate_bytes_s == 0) return inner_->step(now, relay);
@@ -99,7 +99,7 @@ bool FaultLink::step(Instant now, FrameSink& sink) {
   return moved;
 }
 
-// Nobody answers: what was opening gives up in time, whether it began before or after the cut.
+// Nobody answers, so a link that was opening gives up in time, whether it began before or after the cut.
 bool FaultLink::step_cut(Instant now) {
   if (state() != LinkState::kOpening || now < born_ + limits_.open_timeout) return false;
   fall(Cause::kTimeout,
@@ -107,7 +107,7 @@ bool FaultLink::step_cut(Instant now) {
   return true;
 }
 
-// Posted bytes that are not queued any more.
+// How many posted bytes have left the queue.
 std::uint64_t FaultLink::left_bytes(Instant now) {
   const std::uint64_t queued = inner_->progress(now).queued_bytes;
   return posted_bytes_ > queued ? posted_bytes_ - queued : 0;
@@ -143,7 +143,8 @@ void FaultLink::close() {
   inner_->drain_and_close(born_, nobody);
 }
 
-// On a cut NIC the inner figures may show nothing in flight, because nothing was let out. A real NIC would have sent it.
+// On a cut NIC the inner figures may show nothing in flight, because nothing was let out. A real NIC would have sent
+// something, so this shows a part of the queue as in flight.
 Progress FaultLink::progress(Instant now) {
   if (!inner_) return {};
   Progress progress = inner_->progress(now);
@@ -152,7 +153,7 @@ Progress FaultLink::progress(Instant now) {
     progress.unacked_bytes = std::min(progress.queued_bytes, kInFlightShownMax);
     progress.queued_bytes -= progress.unacked_bytes;
   }
-  // Frames that are forgotten meanwhile leave the queue here, but would not come back from a real NIC.
+  // Frames that are forgotten meanwhile leave the queue here. A real NIC would not give them back, so the figure stays.
   unacked_while_cut_ = progress.unacked_bytes = std::max(progress.unacked_bytes, unacked_while_cut_);
   progress.last_ack_age = std::max(progress.last_ack_age, std::max(Duration{}, now - nic_->cut_since));
   return progress;

@@ -1,13 +1,13 @@
 #pragma once
-// A link as it behaves on a NIC with faults. Touches bytes, completions and progress figures only; the layers above get
-// no hint that the fault is made.
+// A link as it behaves on a NIC with faults. It wraps a real link and changes which bytes, completions and progress
+// figures get through, so the layers above see what a real fault would show them.
 //
-//   NIC is        step                                post        progress
-//   fine          passed on                           passed on   passed on
-//   cut           reads what had arrived before;      held        something unacknowledged as soon as anything is posted, no acks
-//                 nothing else; opening times out
-//   failing       nothing moves; the link is down     kPathDown   as cut
-//   slow          passed on while there are tokens    passed on   passed on: acknowledgements advance or nothing is unacknowledged
+//   NIC is    step                              post        progress
+//   fine      passed on                         passed on   passed on
+//   cut       reads what had arrived before,    held        no acknowledgements; once anything is posted, something
+//             nothing else; opening times out               is unacknowledged
+//   failing   nothing moves; the link is down   kPathDown   as cut
+//   slow      passed on while there are tokens  passed on   passed on; acknowledgements keep coming, only later
 //
 // reset() makes the link down with kReset; the connection itself is then closed abortively by whoever drains or closes
 // the link, so the other end sees a reset too.
@@ -51,7 +51,7 @@ class FaultLink final : public Link {
   void set_cut(bool cut);
   void fail_locally();
   void reset();
-  void begin_metering(Instant now);  // what left before the NIC became slow costs no tokens
+  void begin_metering(Instant now);  // bytes that left before the NIC became slow cost no tokens
 
  private:
   class Relay;
@@ -69,9 +69,9 @@ class FaultLink final : public Link {
   Cause fallen_ = Cause::kNone;
   std::string error_;
   std::uint64_t posted_bytes_ = 0;
-  std::uint64_t charged_bytes_ = 0;      // of those that left, already taken from the bucket or free
+  std::uint64_t charged_bytes_ = 0;      // how many of the bytes that left the token bucket has paid for
   bool deaf_ = false;                    // the inner link drops what arrives and sends nothing
-  std::uint64_t unacked_while_cut_ = 0;  // most that was shown since the cut
+  std::uint64_t unacked_while_cut_ = 0;  // the most that progress() has shown since the cut
 };
 
 }  // namespace r2ccl

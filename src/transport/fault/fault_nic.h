@@ -1,5 +1,5 @@
 #pragma once
-// What is wrong with one NIC right now, shared by the FaultProvider, which decides it, and the FaultLinks that live by it.
+// What is wrong with one NIC right now. The FaultProvider decides it, and every FaultLink of the NIC acts on it.
 
 #include <cstdint>
 #include <map>
@@ -14,10 +14,11 @@ struct FaultLimits {
   Duration open_timeout = 1s;     // a connection begun or opening on a cut NIC gives up after this
   std::size_t vanished_max = 64;  // inbound connections kept silent on a cut NIC; beyond this the oldest is closed
   std::size_t slow_burst_bytes = 64 * 1024;  // a slow NIC moves this much at once
-  std::size_t events_max = 1024;             // NIC events nobody fetched; beyond this the oldest is dropped
+  std::size_t events_max = 1024;             // NIC events waiting for next_event(); beyond this the oldest is dropped
 };
 
-// Bytes that may pass. Goes into debt by at most what one step of a link moves; nothing passes until that is paid.
+// How many bytes may pass a slow NIC now. A link's step may overdraw it, by at most what one step moves; then nothing
+// passes until the debt is paid.
 class TokenBucket final {
  public:
   void start(Instant now, std::uint64_t rate_bytes_s, std::size_t burst_bytes);
@@ -40,7 +41,7 @@ struct FaultNic {
   std::string name;
 
   bool cut = false;                // nothing passes
-  bool carrier_off = false;        // and everybody here knows
+  bool carrier_off = false;        // this server sees that: a NicEvent said so
   bool failing = false;            // connections fail at this end with kLocal
   std::uint64_t rate_bytes_s = 0;  // 0 = as fast as it is
   Instant cut_since{};

@@ -82,7 +82,8 @@ void FaultProvider::on_bytes_moved(std::uint32_t share_ppm, Instant now) {
   if (started_) advance(now);
 }
 
-// Begins what is due, then ends what is over: a fault shorter than the time between two steps still happens.
+// Begins what is due and only then ends what is over, so that a fault shorter than the time between two steps still
+// happens.
 bool FaultProvider::advance(Instant now) {
   bool changed = false;
   for (Planned& fault : faults_) {
@@ -111,7 +112,7 @@ void FaultProvider::begin(Planned& fault, Instant now) {
     for (const auto& [number, link] : nic(fault.spec.nic).links) link->reset();
     return;
   }
-  // From now, not from when it was due: a late step must not make it shorter.
+  // Counts from now, not from when it was due, so that a late step does not make it shorter.
   fault.start = now;
   if (fault.spec.lasting > 0s) fault.heal = now + fault.spec.lasting;
 }

@@ -1,19 +1,21 @@
 #pragma once
-// A Provider whose NICs break on request. Decorates any provider; with TCP beneath, the other end of a connection meets a
-// real dead cable: its packets are dropped in this end's kernel, acknowledgements do not come, new connections stay unanswered.
+// A Provider whose NICs break on request. Decorates any provider; with TCP beneath, the other end of a connection
+// meets a real dead cable: its packets are dropped in this end's kernel, acknowledgements do not come, new
+// connections stay unanswered.
 //
 //   kind        the NIC is               and
-//   blackhole   cut
+//   blackhole   cut                      nothing says so
 //   cable       cut                      NicEvent down at once, up when healed
 //   down        cut                      the same; its links fail with kLocal, new ones too
-//   flap        cut every other period   NicEvents likewise
-//   slow        slow                     all its links share two token buckets, one each way. A step of a link is the smallest
+//   flap        cut every other period   NicEvent down and up likewise
+//   slow        slow                     its links share two token buckets, one each way. A link's step is the smallest
 //                                        portion, so StreamLimits::read_bytes_per_step decides how evenly it flows
 //   reset       fine                     all links it has at that moment go down with kReset at both ends
 //
 // Faults on one NIC add up: it is cut while any of them cuts it, and as slow as the slowest.
 //
-// Threads    As transport/link.h. Ownership: inner provider, telemetry and hooks are borrowed and outlive this.
+// Threads    As transport/link.h says.
+// Ownership  The inner provider, telemetry and what the hooks call are borrowed and must outlive this.
 
 #include <cstdint>
 #include <deque>
@@ -31,14 +33,14 @@
 namespace r2ccl {
 
 struct FaultHooks {
-  // Makes sockets of the NIC that are no links (listeners, half-open connections) deaf too: TcpDialer::deafen_nic. Without
-  // it inbound connections still shake hands on a cut NIC and are silent from then on.
+  // Makes sockets of the NIC that are no links (listeners, half-open connections) deaf too: TcpDialer::deafen_nic.
+  // Without it inbound connections still shake hands on a cut NIC and are silent from then on.
   std::function<void(NicId, bool)> deafen_nic;
 };
 
 class FaultProvider final : public Provider {
  public:
-  // Of `specs` those of `server` act, times counted from the first step(); those of other servers are ignored.
+  // Faults for `server` act, with times counted from the first step(); those for other servers are ignored.
   FaultProvider(Provider& inner, ServerId server, const std::vector<FaultSpec>& specs, Telemetry* telemetry = nullptr,
                 FaultHooks hooks = {}, const FaultLimits& limits = {});
   ~FaultProvider() override;
@@ -50,11 +52,12 @@ class FaultProvider final : public Provider {
   std::optional<NicEvent> next_event() override;
   Turn step(Instant now) override;
 
-  // Adds a fault now; a time in `at` counts from `now`, so zero acts at once. kMisuse: another server's, or no such NIC.
+  // Adds a fault now; a time in `at` counts from `now`, so zero acts at once. kMisuse: another server's, or no such
+  // NIC.
   Status inject(const FaultSpec& spec, Instant now);
-  // What `at=op:` and `at=bytes:` wait for. A fault acts at most once.
+  // Faults with `at=op:` and `at=bytes:` start here. A fault acts at most once.
   void on_operation(std::uint64_t operation, Instant now);
-  void on_bytes_moved(std::uint32_t share_ppm, Instant now);  // of the running collective, in millionths
+  void on_bytes_moved(std::uint32_t share_ppm, Instant now);  // millionths of the running collective
 
   // kMisuse with one sentence if a fault for `server` names a NIC that is not there.
   static Status check(const std::vector<FaultSpec>& specs, ServerId server, std::span<const Nic> nics);

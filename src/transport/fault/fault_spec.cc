@@ -133,7 +133,7 @@ Status parse_field(std::string_view key, std::string_view value, FaultSpec& spec
   return {};
 }
 
-// The largest unit that divides it: what comes out parses to the same value.
+// Uses the largest unit that divides it, so that the text parses to the same value.
 std::string exact_text(Duration duration) {
   constexpr std::array<std::pair<std::int64_t, const char*>, 3> kUnits{
       {{1'000'000'000, "s"}, {1'000'000, "ms"}, {1'000, "us"}}};

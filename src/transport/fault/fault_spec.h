@@ -3,8 +3,9 @@
 //
 //   at=2s server=0 nic=1 kind=down|cable|blackhole|reset|slow:50mbit|flap:200ms [for=5s]
 //
-// `at` is a time after the start, `op:12` (when operation 12 starts) or `bytes:40%` (inside the collective, when that share of
-// its bytes has moved). Without `for` the fault stays. Several faults are separated by ';'. Keys come in any order, once each.
+// `at` is a time after the start, `op:12` (when operation 12 starts) or `bytes:40%` (inside the collective, when
+// that share of its bytes has moved). Without `for` the fault stays. Several faults are separated by ';'. Keys come
+// in any order, once each.
 
 #include <cstdint>
 #include <string>
@@ -46,8 +47,8 @@ struct FaultSpec {
   friend bool operator==(const FaultSpec&, const FaultSpec&) = default;
 };
 
-inline constexpr std::size_t kFaultsMax = 1024;       // in one text
-inline constexpr Duration kFaultTimeMax = 24h * 365;  // for at=, for= and flap:
+inline constexpr std::size_t kFaultsMax = 1024;       // faults in one text
+inline constexpr Duration kFaultTimeMax = 24h * 365;  // the longest time in at=, for= and flap:
 inline constexpr Duration kFlapPeriodMin = 1ms;
 inline constexpr std::uint64_t kSlowRateMin = 125;  // 1 kbit/s: below this nothing would ever move
 

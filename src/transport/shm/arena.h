@@ -1,12 +1,14 @@
 #pragma once
 // Memory that processes of one server share: one of them makes it, the others map it by its ticket.
 //
-// It has no name anyone could guess or leave behind: it is a memfd, opened through the maker's /proc entry, and it goes with the last
-// process that maps it. Processes that do not see each other there (containers, other users) can not share; they are told so.
+// It has no name that anyone could guess or leave behind: it is a memfd, which the others open through the maker's
+// /proc entry, and it goes with the last process that maps it. Processes that do not see each other in /proc
+// (containers, other users) can not share memory this way, and map() says so.
 //
-// Ownership  The mapping is this object's. The maker keeps the descriptor until seal(), by when all others must have mapped it.
-// Failure    kPathDown: this way can not be gone, another one may.
-// Threads    None of its own; what the memory holds is its users' business.
+// Ownership  The mapping is this object's. The maker keeps the descriptor until seal(); all others must have mapped
+//            the memory by then.
+// Failure    kPathDown: these processes can not share memory and have to send messages instead.
+// Threads    Starts none and synchronises nothing; the users of the memory agree on that themselves.
 
 #include <cstddef>
 #include <cstdint>
@@ -20,7 +22,8 @@ namespace r2ccl {
 
 class Arena final {
  public:
-  // Which process holds it under which descriptor, and a number drawn for it: process ids come again.
+  // Which process holds the memory under which descriptor. The nonce is drawn at random and stands in the memory too,
+  // because the system uses process ids again.
   struct Ticket {
     static constexpr std::size_t kWireSize = 24;
     std::uint32_t process = 0;
@@ -34,7 +37,7 @@ class Arena final {
     friend bool operator==(const Ticket&, const Ticket&) = default;
   };
 
-  // At least `bytes`, all zero. Memory is used as it is touched.
+  // Makes at least `bytes`, all zero. The system spends memory on a page only when it is touched.
   static Result<Arena> make(std::size_t bytes, std::uint64_t nonce);
   static Result<Arena> map(const Ticket& ticket);
   ~Arena();

@@ -8,7 +8,7 @@
 namespace r2ccl {
 
 bool remote_read(std::uint32_t process, std::uint64_t address, std::byte* to, std::size_t bytes) {
-  constexpr std::size_t kMost = 1 << 30;  // of one call
+  constexpr std::size_t kMost = 1 << 30;  // per call
   while (bytes > 0) {
     const iovec here{to, std::min(bytes, kMost)};
     const iovec there{std::bit_cast<void*>(address), here.iov_len};

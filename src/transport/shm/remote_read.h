@@ -6,7 +6,8 @@
 
 namespace r2ccl {
 
-// All of it or nothing that counts. False: the process is gone, the memory is not there, or it is not allowed.
+// True: all bytes were copied. False: the process is gone, the memory is not there, or reading it is not allowed; `to`
+// may then hold a part.
 bool remote_read(std::uint32_t process, std::uint64_t address, std::byte* to, std::size_t bytes);
 
 }  // namespace r2ccl

@@ -3,8 +3,8 @@
 //
 //   offset  bytes  field
 //        0      2  magic          kFrameMagic
-//        2      1  type           session/wire.h
-//        3      1  flags          bit 0: payload_crc is valid; bit 1: zero; bits 2 to 7: bytes of padding, without payload none
+//        2      1  type           FrameHeader::type
+//        3      1  flags          bit 0: payload_crc is valid; bit 1: zero; bits 2 to 7: bytes of padding
 //        4      2  path           PathId::packed()
 //        6      2  body_bytes     at most kBodyBytesMax
 //        8      4  epoch
@@ -17,10 +17,11 @@
 // never comes. A header or body that fails any check means that framing is lost: nothing after it can be trusted. A bad
 // payload harms only itself.
 //
-// Padding may put a payload where its memory lies in its cache line, counted from the start of the frame. Kernels copy what is written
-// to a stream into pages that they fill one after another, so with frames of whole lines both ends of that copy, and of the reader's into
-// memory that lies alike, are aligned to each other: the fastest way to copy, and never the very slow one of a destination that lies a
-// few bytes above its source within the page (bench/copies).
+// Padding may shift a payload so that its offset in the frame and its address in memory are the same within a cache
+// line. The kernel copies what we write into pages that it fills one after another. With frames of whole cache lines,
+// source and destination of that copy are then aligned to each other, and so are those of the reader's copy if its
+// memory lies alike. That is the fastest way to copy; the slowest is a destination a few bytes above its source within
+// the page (bench/copies). A frame without payload has no padding.
 
 #include <cstddef>
 
@@ -59,12 +60,13 @@ static_assert(kBodyBytesMax <= 0xffff);
 
 inline constexpr std::size_t kHeaderBytes = sizeof(WireHeader);
 
-// Zeros behind so many bytes, to the end of a frame.
+// How many zeros follow `bytes` of a frame to make its length a multiple of kFrameAlignment.
 constexpr std::size_t rest_of_line(std::size_t bytes) {
   return (kFrameAlignment - bytes % kFrameAlignment) % kFrameAlignment;
 }
 
-// Writes kHeaderBytes to `out`. `payload_crc`: null when the payload is not checksummed. `padding`: less than kFrameAlignment.
+// Writes kHeaderBytes to `out`. `payload_crc`: null when the payload is not checksummed. `padding`: less than
+// kFrameAlignment.
 void encode_header(const FrameHeader& header, ByteView body, const std::uint32_t* payload_crc, std::size_t padding,
                    std::byte* out);
 

@@ -51,7 +51,8 @@ void FrameReader::stop() {
   landing_.reset();
 }
 
-// An outer callback may still look at a body in these buffers: it keeps them, and reading goes on in copies.
+// The callback that calls read() may still look at a body in these buffers, so they are kept for it and reading goes
+// on in copies.
 void FrameReader::keep_callers_buffers() {
   R2CCL_ASSERT(depth_ == 1, "a link is read from inside a frame that is delivered from inside another one");
   kept_staging_ = std::exchange(staging_, Bytes(staging_));
@@ -68,7 +69,7 @@ void FrameReader::make_room() {
 
 Io FrameReader::fill(Stream& stream) {
   make_room();
-  // What is staged of a payload is copied twice.
+  // The staged part of a payload is copied twice, so it is kept short.
   const ReadPart part{staging_.data() + end_, large_ && end_ == 0 ? kShortTail : kStagingBytes - end_};
   const Io io = stream.read({&part, 1});
   end_ += io.bytes;

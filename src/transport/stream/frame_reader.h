@@ -1,15 +1,14 @@
 #pragma once
-// The receiving half of a StreamLink.
+// The receiving half of a StreamLink. It reads many small frames at a time into one staging buffer, and a large payload
+// straight into the memory where it belongs: only the few bytes that came with its header are copied. A checksum is
+// computed over bytes just read, while they are in the cache.
 //
-//   phase      bytes go to                                          next
-//   kHeader    the staging buffer, until all is there that comes     kHeader (no payload) or kPayload
-//              before a payload
-//   kPayload   first what is already staged, then straight from the  kHeader when the payload is whole
-//              stream into the landing memory, with a short staging
-//              part behind it for the next header
-//
-// So of a large payload only the few bytes that arrived with its header are copied, and small frames are read many at a
-// time. Checksums run over the bytes just read, never over memory again.
+//   phase      bytes go to                                               next
+//   kHeader    the staging buffer, until header, body and padding are    kPayload, or kHeader if there is none
+//              there
+//   kPayload   the landing memory: first what is staged, then the rest   kHeader when the payload is whole
+//              straight from the stream; the next header may follow
+//              into the staging buffer in the same read
 
 #include <array>
 #include <optional>
@@ -74,17 +73,17 @@ class FrameReader final {
   Bytes staging_;  // kStagingBytes once used; [begin_, end_) is unread
   std::size_t begin_ = 0;
   std::size_t end_ = 0;
-  std::size_t rest_ = 0;  // zeros still to come, of the frame before
+  std::size_t rest_ = 0;  // zeros of the frame before that are still to come
 
-  WireHeader frame_{};  // of the payload now arriving
+  WireHeader frame_{};  // belongs to the payload now arriving
   Bytes body_;
-  bool large_ = false;  // the last payload was: another one is likely
+  bool large_ = false;  // the last payload was large, so another large one is likely
   std::optional<MemoryRef> landing_;
   std::size_t received_ = 0;
   std::uint32_t crc_ = 0;
 
   Bytes scratch_;
-  Bytes kept_staging_;  // what an outer callback still looks at while an inner read() goes on
+  Bytes kept_staging_;  // an outer callback may still look at these two while an inner read() goes on
   Bytes kept_body_;
 };
 

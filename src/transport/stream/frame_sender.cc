@@ -10,9 +10,10 @@ namespace {
 
 constexpr std::size_t kFirstRing = 16;
 constexpr std::array<std::byte, kFrameAlignment> kZeros{};
-constexpr std::size_t kAlignedPayload = 16 * 1024;  // of smaller ones the copy does not show
+constexpr std::size_t kAlignedPayload = 16 * 1024;  // smaller payloads gain nothing by it
 
-// So that a large payload of a frame with such a head lies in its line as in memory; so that a small one ends its line: nothing follows it.
+// How much padding a frame needs: a large payload is put where its memory lies within a cache line, a small one at the
+// end of its line, so that no zeros have to follow it.
 std::size_t padding_for(const MemoryRef& payload, std::size_t head_bytes, bool align) {
   const std::byte* host = payload.region->host();
   if (!align || payload.length < kAlignedPayload || host == nullptr) return rest_of_line(head_bytes + payload.length);
@@ -149,7 +150,8 @@ void FrameSender::join(Batch& batch) {
   batch.count = 1;
 }
 
-// In the order of the wire: the rest of a frame already begun, everything without payload, then frames with payload.
+// Fills a batch in the order of the wire: the rest of a frame already begun, every frame without payload, then frames
+// with payload.
 void FrameSender::gather(Batch& batch) {
   std::size_t next = 0;
   if (count_ > 0 && at(0).sent > 0) {
@@ -165,7 +167,7 @@ void FrameSender::gather(Batch& batch) {
   }
 }
 
-// False: the frame is not in it as a whole, so nothing may follow it in this batch.
+// False: only a part of the frame fitted into the batch, so nothing may follow it there.
 bool FrameSender::gather_frame(Slot& slot, Batch& batch) {
   if (!slot.sealed) seal(slot);
   if (slot.sent < slot.head.size()) batch.add(ByteView(slot.head).subspan(slot.sent));
@@ -181,15 +183,15 @@ bool FrameSender::gather_payload(Slot& slot, Batch& batch) {
     batch.add(ByteView(host + slot.payload.offset + from, end - from));
     return true;
   }
-  // One staged piece per write: the buffer holds it until the stream has copied it.
+  // Only one staged piece per write, because the buffer must hold it until the stream has copied it.
   const std::size_t count = std::min(kStageBytes, end - from);
   slot.payload.region->read(slot.payload.offset + from, {stage(), count});
   batch.add(ByteView(stage(), count));
   return false;
 }
 
-// Computes the checksum and writes the header: done late, so that post() is cheap and the payload is read while it is
-// hot.
+// Computes the checksum and writes the header. This is done late, so that post() is cheap and the payload is still in
+// the cache when the stream reads it.
 void FrameSender::seal(Slot& slot) {
   std::uint32_t crc = 0;
   if (limits_.checksum) crc = checksum(slot.payload);

@@ -1,9 +1,9 @@
 #pragma once
 // The sending half of a StreamLink: two bounded queues, drained in vectored writes straight from the frames' memory.
 //
-// Frames without payload are encoded at once into one run of bytes; a whole backlog of them is one part of a write.
-// Frames with payload wait in a ring whose buffers are reused. At every frame boundary the former go first. A payload
-// is read twice, both times shortly before its first byte goes out: for its checksum, and by the stream.
+// Frames without payload are encoded at once into one run of bytes, so a backlog of them is one part of a write. Frames
+// with payload wait in a ring whose buffers are reused. At every frame boundary those without payload go first. A
+// payload is read twice, both times shortly before its first byte goes out: for its checksum, and by the stream.
 
 #include <array>
 #include <vector>
@@ -20,7 +20,7 @@ class FrameSender final {
   explicit FrameSender(const StreamLimits& limits) : limits_(limits) {}
 
   Result<Ticket> post(const OutFrame& frame);
-  // As Link::forget(). A ticket that is not in the queue went out (or the queue was cleared): true.
+  // As Link::forget(). True also for a ticket that is not in the queue, because it went out or the queue was cleared.
   bool forget(Ticket ticket);
   // Writes until everything is out, the stream takes no more or about `bytes_max` are written. Returns the sum; `cause`
   // says whether the stream is over.
@@ -31,14 +31,14 @@ class FrameSender final {
   std::size_t queued_bytes() const { return queued_bytes_; }
 
  private:
-  // A frame with payload. `head` is header, body and padding; zeros end its last line.
+  // A frame with payload. `head` is header, body and padding; zeros fill the frame's last cache line.
   struct Slot {
     Ticket ticket = 0;
     FrameHeader header;
     MemoryRef payload;
     Bytes head;
     std::size_t padding = 0;
-    std::size_t sent = 0;  // of all its bytes
+    std::size_t sent = 0;  // bytes of head, payload and zeros that went out
     bool sealed = false;   // checksum computed, header written into `head`
 
     std::size_t payload_end() const { return head.size() + header.payload_bytes; }
@@ -46,8 +46,9 @@ class FrameSender final {
   };
 
   static constexpr std::size_t kPartsMax = 64;
-  // A write ends with the frame that makes it so long. Few long writes cost much less than many: between two of them the stream
-  // deals with what comes the other way. What was checksummed should still be in the cache.
+  // A write ends with the frame that makes it this long. Few long writes cost much less than many short ones, because
+  // between two of them the stream deals with what comes the other way. With checksums a write is shorter, so that what
+  // was just checksummed is still in the cache when the stream copies it.
   static constexpr std::size_t kWriteBytes = 1024 * 1024;
   static constexpr std::size_t kCheckedWriteBytes = 512 * 1024;
   static constexpr std::size_t kSmallWrite = 1024;       // copied into one part
@@ -85,7 +86,7 @@ class FrameSender final {
   Ticket next_ticket_ = 1;
   std::size_t queued_bytes_ = 0;
   std::vector<std::byte> stage_;
-  Batch batch_;  // of the write at hand
+  Batch batch_;  // what the next write takes
   Bytes small_;
   Bytes rest_;  // payload of a forgotten frame that was half sent
   HostRegion rest_region_{nullptr, 0};

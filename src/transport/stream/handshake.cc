@@ -211,7 +211,7 @@ void Handshake::on_accept() {
   state_ = State::kProven;
 }
 
-// Refusals carry no proof: they end this attempt, which whoever sits in between could do anyway.
+// Refusals carry no proof. They only end this attempt, and anybody between the ends could do that anyway.
 void Handshake::on_refuse(Refusal reason, std::uint16_t version) {
   switch (reason) {
     case Refusal::kVersion:
@@ -219,7 +219,7 @@ void Handshake::on_refuse(Refusal reason, std::uint16_t version) {
                        fmt::format("refused: the other end speaks protocol version {}, this one version {}", version,
                                    kProtocolVersion));
     case Refusal::kOtherProcess:
-      // The process meant is not there any more, as if nobody listened.
+      // The process we mean is not there any more; that is as if nobody listened.
       return fail_with(Cause::kRefused, fmt::format("refused: process {:016x} does not listen there", hello_.to.value));
     case Refusal::kUnknownKey:
       return fail_with(Cause::kUnproven,

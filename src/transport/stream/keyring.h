@@ -1,5 +1,6 @@
 #pragma once
-// The secrets this process knows, by their public name.
+// The secrets this process knows, by their public name. A HELLO names its group's secret by this id; the handshake then
+// proves, with keyed_proof() of env/secret.h, that both ends know it.
 
 #include <map>
 
@@ -9,8 +10,7 @@
 
 namespace r2ccl {
 
-// keyed_proof() and same_proof() are in env/secret.h.
-KeyId key_id(const Secret& secret);  // first 8 bytes of a keyed hash; reveals nothing
+KeyId key_id(const Secret& secret);  // the first 8 bytes of a keyed hash, which reveal nothing of the secret
 
 class Keyring {
  public:

@@ -32,7 +32,7 @@ class Stream {
 
   virtual Io write(std::span<const ByteView> parts) = 0;
   virtual Io read(std::span<const ReadPart> parts) = 0;
-  virtual bool readable() const = 0;  // a read may give something; cheap, no system call
+  virtual bool readable() const = 0;  // read() may give something; makes no system call
   virtual bool writable() const = 0;
 
   virtual void close(bool abortive) = 0;       // abortive: reset, nothing lingers

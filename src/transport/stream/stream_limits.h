@@ -20,8 +20,8 @@ struct StreamLimits {
   std::size_t read_bytes_per_step = 4 * 1024 * 1024;
   std::size_t write_bytes_per_step = 4 * 1024 * 1024;
   std::size_t drain_bytes_max = 64 * 1024 * 1024;  // a fence reads no more than this from a sender that does not stop
-  bool checksum = true;                            // of payload; the header's and the body's are always on
-  bool align_payloads = false;  // to their memory (frame.h); how long frames are then depends on where it lies
+  bool checksum = true;                            // covers payloads; header and body always have one
+  bool align_payloads = false;  // pad payloads as frame.h says; a frame's length then depends on where its memory lies
 };
 
 }  // namespace r2ccl

@@ -46,7 +46,7 @@ Result<Ticket> StreamLink::post(const OutFrame& frame) {
 }
 
 bool StreamLink::step(Instant now, FrameSink& sink) {
-  // The usual case of a link that somebody spins on, and of all others beside the one that is in use.
+  // A fast way out, because a driver that spins calls step() on every link although few of them have work.
   if (state_ == LinkState::kUp && sender_.empty() && reader_.staged().empty() && !stream_->readable()) return false;
   bool moved = false;
   if (state_ == LinkState::kOpening) moved = step_opening(now);

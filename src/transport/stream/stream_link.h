@@ -1,5 +1,6 @@
 #pragma once
-// A Link over any byte stream: the keyed handshake first, then frames.
+// A Link over any byte stream: the keyed handshake first, then frames. FrameReader and FrameSender do the two
+// directions; this class decides when they run and when the link is down.
 //
 //   state      what happens                                              next
 //   kOpening   the stream stands and the handshake is proven               kUp
@@ -8,7 +9,8 @@
 //   kUp        close(), drain_and_close()                                   kDown, stream closed
 //
 // Ownership  Owns its stream; frames' memory is borrowed as link.h says.
-// Callbacks  A sink may post to, forget on, discard on, drain or close the very link that calls it. It must not destroy it.
+// Callbacks  A sink may post to, forget on, discard on, drain or close the very link that calls it. It must not
+//            destroy it.
 // Cost       A step makes no system call unless the stream says readable, or frames are queued and it says writable.
 
 #include <memory>

@@ -91,8 +91,8 @@ bool StreamProvider::take_inbound(Instant now) {
   return moved;
 }
 
-// False: full of connections too young to be given up. Newcomers wait in the listen queue meanwhile, so that many
-// honest processes connecting at once do not push each other out.
+// False: there are too many half-open connections, and all are too young to be given up. Newcomers then wait in the
+// listen queue, so that honest processes that connect at the same time do not push each other out.
 bool StreamProvider::has_room(Instant now) const {
   return half_open_.size() < limits_.half_open_max || now - half_open_.front()->began >= limits_.half_open_grace;
 }

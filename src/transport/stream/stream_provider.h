@@ -1,8 +1,12 @@
 #pragma once
 // A Provider over any Dialer: frames and the keyed handshake on byte streams.
 //
-// Inbound connections are strangers until their handshake is proven: they are bounded in number, in time and in
-// failures per second, and only accept() shows a link, once it is proven.
+// Anybody may connect, so an inbound connection is a stranger until its handshake is proven. Strangers are bounded in
+// number, in time and in failures per second (StreamLimits), and nobody sees them: accept() returns proven links only.
+//
+// Threads    As transport/link.h says.
+// Failure    A connection that fails its handshake is closed and counted; nobody is told. One that we began goes down
+//            with a cause.
 
 #include <deque>
 #include <memory>
@@ -31,7 +35,7 @@ class StreamProvider final : public Provider {
 
   std::span<const Nic> nics() const override;
   Result<Address> listen(NicId nic, std::uint16_t port) override;
-  // `hello.from` is filled in. kMisuse when `hello.key` is not in the keyring.
+  // Fills in `hello.from`. kMisuse when `hello.key` is not in the keyring.
   Result<std::unique_ptr<Link>> connect(NicId nic, const Address& remote, const Hello& hello, Instant now) override;
   std::unique_ptr<Link> accept() override;
   std::optional<NicEvent> next_event() override;

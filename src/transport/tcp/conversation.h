@@ -1,6 +1,7 @@
 #pragma once
-// Whether two ends of a connection talk in turns. Then the answer to what was just written is often there already, and trying to
-// read is cheaper than first asking the kernel who is ready. Looks that find nothing are made ever more rarely.
+// Notices when the two ends of a connection talk in turns. Then the answer to what was just written is often there
+// already, and trying to read is cheaper than first asking the kernel who is ready. Each look that finds nothing makes
+// the next one rarer.
 
 #include <algorithm>
 #include <cstdint>

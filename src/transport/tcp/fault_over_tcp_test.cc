@@ -13,8 +13,8 @@
 namespace r2ccl {
 namespace {
 
-// Process 1 connects from 127.0.0.1; process 2 listens on 127.0.0.2 and is the one with faults. Time for both is a counter of
-// milliseconds that grows while they sleep in epoll.
+// Process 1 connects from 127.0.0.1; process 2 listens on 127.0.0.2 and is the one with faults. Time for both is a
+// counter of milliseconds that grows while they sleep in epoll.
 struct Cluster {
   Cluster() : random(5) {
     Secret secret{};

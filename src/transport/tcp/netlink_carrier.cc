@@ -1,7 +1,7 @@
 #include "transport/tcp/netlink_carrier.h"
 
 #include <fmt/format.h>
-// The C library's first: the kernel's then leaves out what is there.
+// The C library's header comes first, because the kernel's then leaves out what both declare.
 #include <net/if.h>
 
 #include <linux/if.h>
@@ -80,7 +80,7 @@ void NetlinkCarrier::open() {
   ask_for_links();
 }
 
-// The present state, at the start and after the kernel dropped messages; answers arrive like notifications.
+// Asks for the present state, at the start and after the kernel dropped messages. Answers arrive like notifications.
 void NetlinkCarrier::ask_for_links() {
   struct {
     nlmsghdr header;
@@ -124,7 +124,7 @@ bool NetlinkCarrier::step() {
 
 namespace {
 
-// Fixed part and attributes of one message.
+// The fixed part and the attributes of one message.
 template <class Info>
 struct NetlinkMessage {
   const Info* info = nullptr;
@@ -139,7 +139,7 @@ struct NetlinkMessage {
     if (header.nlmsg_len > skipped) message.bytes = header.nlmsg_len - skipped;
     return message;
   }
-  // Empty: there is none.
+  // Empty: the message has no such attribute.
   std::span<const std::byte> find(unsigned short type) const {
     const std::byte* at = attributes;
     for (std::size_t left = bytes; left >= sizeof(rtattr);) {

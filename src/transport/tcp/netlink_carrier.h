@@ -1,10 +1,11 @@
 #pragma once
-// Carrier and address changes of NICs, from the kernel's routing socket. Only real interfaces are watched: a
-// NIC with a loopback address, or none in particular, has no carrier.
+// Learns from the kernel's routing socket when a NIC loses its carrier or its address, which is much sooner than
+// sockets notice. Only real interfaces are watched: a NIC with a loopback address, or none in particular, has no
+// carrier.
 //
-// Failure    Where the routing socket is not allowed or there is none, watching is off and status() says so in one
-// sentence;
-//            paths are then judged by their sockets alone.
+// Threads    The driver's, as transport/link.h says.
+// Failure    Where there is no routing socket or it is not allowed, watching is off and status() says so in one
+//            sentence; paths are then judged by their sockets alone.
 
 #include <array>
 #include <deque>
@@ -21,12 +22,12 @@
 
 namespace r2ccl {
 
-// What is known about the carrier of each NIC. Pure; NetlinkCarrier feeds it.
+// What is known about the carrier of each NIC, as a value without I/O; NetlinkCarrier feeds it.
 //
 //   up = the interface exists, is up, has a carrier (or nothing was heard yet), and has the NIC's address
 class CarrierBook final {
  public:
-  static constexpr std::size_t kEventsMax = 1024;  // not fetched; beyond this the oldest is dropped
+  static constexpr std::size_t kEventsMax = 1024;  // waiting for next_event(); beyond this the oldest is dropped
 
   explicit CarrierBook(std::span<const Nic> nics);
   void on_link(std::string_view interface, bool up);

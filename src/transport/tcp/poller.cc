@@ -60,7 +60,7 @@ bool Poller::dispatch() {
   std::array<epoll_event, kEventsPerStep> events;
   if (kept_any_.load(std::memory_order_acquire)) {
     const std::size_t count = take_kept(events);
-    if (tell(std::span(events).first(count))) return true;  // what else there is comes with the next call
+    if (tell(std::span(events).first(count))) return true;  // the next call brings what else is ready
   }
   if (skip_.load(std::memory_order_relaxed)) {
     skip_.store(false, std::memory_order_relaxed);
@@ -94,8 +94,8 @@ bool Poller::tell(std::span<const epoll_event> events) {
   return any;
 }
 
-// Sleeps in epoll itself and keeps what it gets: the kernel then wakes this thread where the waker just ran, which a poll of
-// the epoll descriptor would not.
+// Sleeps in epoll_pwait2 and keeps the events it gets, instead of polling the epoll descriptor: that way the kernel
+// wakes this thread on the core where the waker just ran.
 void Poller::wait(Instant now, Instant until) {
   if (until <= now || unfinished_.load(std::memory_order_relaxed) || skip_.load(std::memory_order_relaxed) ||
       kept_any_.load(std::memory_order_acquire))
@@ -110,8 +110,9 @@ void Poller::wait(Instant now, Instant until) {
   [[maybe_unused]] const auto read = ::read(wake_.get(), &wakes, sizeof wakes);
 }
 
-// The call that counts in nanoseconds is named by its number: by its name we would need a C library as new as the call itself. Kernels
-// before 5.11 do not have it and some sandboxes forbid it; milliseconds do there, rounded up so that nobody wakes too early and spins.
+// epoll_pwait2 counts in nanoseconds. We call it by its number, because its name needs a C library as new as the call
+// itself. Kernels before 5.11 do not have it and some sandboxes forbid it: there we count milliseconds, rounded up so
+// that nobody wakes too early and spins.
 int Poller::sleep(std::span<epoll_event> events, std::optional<Duration> longest) {
   const int most = static_cast<int>(events.size());
   if (!only_milliseconds_.load(std::memory_order_relaxed)) {

@@ -1,11 +1,11 @@
 #pragma once
-// One epoll: who is ready, and sleeping until somebody is.
+// One epoll: it tells sockets that they are ready, and sleeps until one is.
 //
 // Readiness is edge-triggered: a handler is told once and remembers it until the kernel says EAGAIN. A removed handler
-// is never told again, whatever is still under way for it.
+// is never told again, even if an event for it was already fetched.
 //
-// Threads    wake() from any thread; wait() and poll() may run beside dispatch(), and keep what they fetched for the next one; the rest
-//            from the driver.
+// Threads    wake() from any thread; wait() and poll() may run beside dispatch(), and keep what they fetched for
+//            the next one; the rest from the driver.
 
 #include <sys/epoll.h>
 
@@ -44,18 +44,20 @@ class Poller final {
 
   // Tells handlers what became ready, at most kEventsPerStep of them. True if any.
   bool dispatch();
-  // A handler will find out by itself: the next dispatch() does not ask the kernel. It still does one time in kSkipsMost.
+  // Spares the next dispatch() its question to the kernel, because a handler is going to try a read anyway. One
+  // dispatch() in kSkipsMost asks all the same, so that the other handlers are not forgotten.
   void skip_once() { skip_ = true; }
 
   // True: something is ready; it is kept for the next dispatch().
   bool poll();
-  // Sleeps until something is ready, until `until`, or until wake(). What woke it is kept for the next dispatch(). Work that was left undone on purpose is announced by set_unfinished(): then there is no sleep.
+  // Sleeps until something is ready, until `until`, or until wake(). What woke it is kept for the next dispatch().
+  // Does not sleep while set_unfinished(true) says that a step left work undone on purpose.
   void wait(Instant now, Instant until);
   void wake();
   void set_unfinished(bool unfinished) { unfinished_.store(unfinished, std::memory_order_relaxed); }
 
  private:
-  int sleep(std::span<epoll_event> events, std::optional<Duration> longest);  // how many there are; less than 0: none
+  int sleep(std::span<epoll_event> events, std::optional<Duration> longest);  // how many events; below 0: an error
   bool tell(std::span<const epoll_event> events);
   bool keep(std::span<const epoll_event> events);  // true: there is something
   std::size_t take_kept(std::span<epoll_event> out);
@@ -72,7 +74,7 @@ class Poller final {
   std::atomic<bool> only_milliseconds_ = false;  // this kernel counts time-outs of epoll in nothing finer
   std::atomic<bool> unfinished_ = false;
   std::atomic<bool> skip_ = false;
-  int skipped_ = 0;  // in a row
+  int skipped_ = 0;  // questions spared in a row
   std::mutex kept_mutex_;
   std::vector<epoll_event>
       kept_;  // fetched by wait() and poll(); at most kEventsPerWait each time, taken before the next

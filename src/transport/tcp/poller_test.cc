@@ -72,7 +72,8 @@ TEST(Poller, NobodySleepsWhileAnAnswerIsLookedFor) {
   ready.poller.wait(Instant{}, kNever);  // returns
 }
 
-// From here on, for this thread, the kernel is one that has no epoll_pwait2, or a sandbox that says it must not be used.
+// From here on, for this thread, the kernel is one that has no epoll_pwait2, or a sandbox that says it must not be
+// used.
 bool refuse_epoll_pwait2(std::uint32_t error) {
   std::array<sock_filter, 4> steps{{BPF_STMT(BPF_LD | BPF_W | BPF_ABS, offsetof(seccomp_data, nr)),
                                     BPF_JUMP(BPF_JMP | BPF_JEQ | BPF_K, SYS_epoll_pwait2, 0, 1),

@@ -22,12 +22,13 @@ struct TcpConfig {
   int receive_buffer_bytes = 0;  // SO_RCVBUF; 0 = the kernel tunes it
   // Unsent bytes the kernel takes beyond what is in flight. More only makes control frames wait behind bulk data.
   int not_sent_low_water_bytes = 128 * 1024;
-  // By name. Empty: the system's, but cubic where that is bbr. BBR paces and probes, for paths of unknown length; between servers that
-  // own their NICs it left a seventh of the rate unused (docs/results/lab.md).
+  // A name that the kernel knows. Empty: the system's choice, but cubic where that is bbr. BBR paces and probes, for
+  // paths of unknown length; between servers that own their NICs it left a seventh of the rate unused
+  // (docs/results/lab.md).
   std::string congestion_control{};
-  // Longest delay of an acknowledgement where the kernel lets us choose (Linux 6.15). Its default of 40 ms is longer
-  // than the silence after which a path becomes suspect: measured, a stopped reader acknowledged its last segments 42
-  // ms late.
+  // The longest delay of an acknowledgement, if the kernel lets us choose (Linux 6.15). Its default of 40 ms is longer
+  // than the silence after which a path becomes suspect: we measured a stopped reader that acknowledged its last
+  // segments 42 ms late.
   Duration ack_delay_max = 5ms;
 };
 
@@ -43,7 +44,7 @@ Address from_socket_address(const sockaddr_storage& storage);
 Address local_address(int fd);
 Address remote_address(int fd);
 
-// What an errno of a data socket says about the path.
+// Why the path is down, as an errno of its socket tells it.
 Cause cause_of(int error_number);
 // "connect to 10.0.0.1:5000: Connection refused"
 std::string describe(const std::string& what, int error_number);
@@ -52,15 +53,16 @@ std::string describe(const std::string& what, int error_number);
 // nothing.
 std::optional<Address> source_towards(const Address& remote);
 
-// The next functions return 0 or an errno. Non-blocking, close on exec, bound to the interface if real. A NIC whose
-// address is unspecified is no interface in particular; with IPv6 its socket takes IPv4, too.
+// The next functions return 0 or an errno. Sockets are non-blocking, close on exec, and bound to the NIC's interface if
+// it is a real one. A NIC whose address is unspecified is no interface in particular; with IPv6 its socket takes IPv4,
+// too.
 int open_socket(const Nic& nic, Fd& out);
 int bind_to(int fd, const Nic& nic, std::uint16_t port);  // to the NIC's address
 int tune_stream(int fd, const TcpConfig& config);         // options of a connection
 void tune_buffers(int fd, const TcpConfig& config);       // must precede connect() and listen()
 int pending_error(int fd);                                // SO_ERROR
 
-bool has_congestion_control(const std::string& name);  // here, and we may use it
+bool has_congestion_control(const std::string& name);  // this kernel knows it and lets us use it
 
 // From now on every packet that arrives for the socket is dropped before TCP sees it, acknowledgements included; no
 // privilege needed. Inherited by the connections a listener accepts.

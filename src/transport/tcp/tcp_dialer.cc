@@ -19,7 +19,7 @@ Fd open_spare() {
   return Fd(::open("/dev/null", O_RDONLY | O_CLOEXEC));
 }
 
-// A NIC that is no interface in particular, of the family that is needed.
+// The same NIC; one that is no interface in particular gets the address family that is needed.
 Nic of_family(Nic nic, bool v4) {
   if (nic.address.is_unspecified()) nic.address = v4 ? Address::v4(0, 0, 0, 0) : Address{};
   return nic;
@@ -141,7 +141,7 @@ bool TcpDialer::step(Instant /*now*/) {
   return moved || unfinished || !accepted_.empty();
 }
 
-// True if the bound ended it and more may be waiting.
+// True: it ended because of its bound, and more connections may be waiting.
 bool TcpDialer::accept_from(Listener& listener) {
   for (int i = 0; i < kAcceptsPerStep; ++i) {
     if (accepted_.size() == kAcceptQueueMax) return true;
@@ -175,7 +175,8 @@ bool TcpDialer::accept_one(Listener& listener) {
   return true;
 }
 
-// Without a descriptor a connection can neither be accepted nor refused, and would keep the listener ready for ever.
+// Closes one waiting connection. Without a free descriptor it could be neither accepted nor refused, and would keep the
+// listener ready for ever.
 void TcpDialer::shed_one(Listener& listener) {
   spare_.reset();
   Fd fd(::accept4(listener.fd.get(), nullptr, nullptr, SOCK_NONBLOCK | SOCK_CLOEXEC));

@@ -1,12 +1,12 @@
 #pragma once
-// TCP connections from and to the NICs of this server, and the epoll that knows which are ready.
+// Makes TCP connections from and to the NICs of this server, and holds the epoll that knows which are ready.
 //
 // Threads    One driver at a time, as transport/link.h says; wake() from any thread.
-// Ownership  Listeners, the epoll, the routing socket. Streams belong to the caller and must go before the dialer.
-// Failure    A connection that can not start for a reason of the NIC (address gone, interface gone) is returned as a
-// stream
-//            that is already down with its cause. Running out of descriptors or ports is kBusy: nothing is wrong with
-//            the NIC. On the accepting side the connection is closed and counted; running connections do not notice.
+// Ownership  Owns listeners, the epoll and the routing socket. Streams belong to the caller and must go first.
+// Failure    If the NIC is why a connection can not start (its address or interface is gone), connect() returns a
+//            stream that is already down with its cause. Running out of descriptors or ports is kBusy, because nothing
+//            is wrong with the NIC. On the accepting side the connection is then closed and counted; running
+//            connections do not notice.
 
 #include <array>
 #include <deque>
@@ -33,7 +33,7 @@ class TcpDialer final : public Dialer, public Waiter {
  public:
   static constexpr int kBacklog = 1024;
   static constexpr int kAcceptsPerStep = 64;            // per listener
-  static constexpr std::size_t kAcceptQueueMax = 1024;  // accepted and not fetched; beyond this they wait in the kernel
+  static constexpr std::size_t kAcceptQueueMax = 1024;  // waiting for accept(); beyond this they wait in the kernel
 
   static Result<std::unique_ptr<TcpDialer>> open(std::vector<Nic> nics, const TcpConfig& config);
   ~TcpDialer() override;
@@ -51,12 +51,12 @@ class TcpDialer final : public Dialer, public Waiter {
   void wait(Instant now, Instant until) override { shared_.poller.wait(now, until); }
   void wake() override { shared_.poller.wake(); }
 
-  // For fault injection: every socket of the NIC, listeners and later connections included, hears nothing and says
-  // nothing new while on.
+  // For fault injection: while on, every socket of the NIC, listeners and later connections included, drops what
+  // arrives and sends nothing new.
   void deafen_nic(NicId nic, bool on);
 
   const TcpCounters& counters() const { return counters_; }
-  // Empty, or why carrier changes of the NICs are not seen; for the log, once.
+  // Empty, or one sentence for the log: why carrier changes of the NICs are not seen.
   const std::string& carrier_status() const { return carrier_->status(); }
 
  private:

@@ -115,7 +115,8 @@ TEST(TcpDialer, RunningOutOfDescriptorsShedsNewConnectionsAndSparesRunningOnes) 
   std::vector<std::unique_ptr<Stream>> late;
   for (int i = 0; i < 8; ++i) late.push_back(bench.dial());
 
-  // The undefined-behaviour sanitizer looks at an object's type by way of a descriptor, once: now, while there are some.
+  // The undefined-behaviour sanitizer looks at an object's type by way of a descriptor, once: now, while there are
+  // some.
   EXPECT_NE(describe("no", EMFILE), "");
   rlimit normal{};
   ASSERT_EQ(::getrlimit(RLIMIT_NOFILE, &normal), 0);

@@ -127,7 +127,7 @@ Io TcpStream::write(std::span<const ByteView> parts) {
 Io TcpStream::read(std::span<const ReadPart> parts) {
   if (!fd_ || read_over_) return {.cause = cause_};
   if (state_ == LinkState::kOpening) return {.would_block = true};
-  // Asks the kernel even where no readiness was announced: a fence wants what has arrived since.
+  // Asks the kernel even if no readiness was announced, because a fence wants what has arrived since.
   std::array<iovec, kPartsMax> vector;
   std::size_t count = 0;
   std::size_t asked = 0;

@@ -9,14 +9,16 @@
 //   kUp        write fails                                          the same; what had arrived can still be read
 //   any        close()                                              kDown (kClosed, unless a cause was known)
 //
-// Readiness is remembered between edges, so read() and write() on a stream that is not ready cost no system call. Where an answer is
-// likely there (conversation.h) the stream calls itself readable without being told.
+// Readiness is remembered between edges, so readable(), writable(), and a write() that can not go cost no system call.
+// read() always asks the kernel, because a fence wants what has arrived since. Where an answer is likely to be there
+// already (conversation.h), the stream calls itself readable without being told.
 //
 // A deaf stream is a dead cable seen from this end: what arrives is dropped in the kernel, nothing new is written, and
-// close() says nothing to the other end; the descriptor rests in the Limbo until the NIC hears again. Bytes the
+// close() says nothing to the other end; the descriptor rests in the Limbo until the NIC hears again. Bytes that the
 // kernel had taken before may still leave, as packets under way do.
 //
-// Ownership  The socket. Poller, Limbo and the roll are borrowed and outlive the stream.
+// Ownership  Owns the socket. The TcpShared is borrowed and must outlive the stream.
+// Threads    The driver's, as transport/link.h says.
 
 #include <cstdint>
 #include <deque>
@@ -51,7 +53,7 @@ class Limbo final {
 
 class TcpStream;
 
-// What all streams of a dialer share.
+// What all streams of a dialer share. `streams` is how the dialer finds those of a NIC that goes deaf.
 struct TcpShared {
   Poller poller;
   Limbo limbo;
@@ -108,7 +110,7 @@ class TcpStream final : public Stream, private ReadyHandler {
   bool hung_up_ = false;  // the kernel announced an end or an error: a short read is not the last one
   bool deaf_ = false;
   bool nic_deaf_ = false;
-  Progress last_progress_;  // what is answered once the descriptor is gone
+  Progress last_progress_;  // progress() answers this once the descriptor is gone
 };
 
 }  // namespace r2ccl

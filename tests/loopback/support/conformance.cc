@@ -39,7 +39,7 @@ Case draw(std::uint64_t seed, std::uint32_t size, std::uint64_t count_max) {
           .seed = random()};
 }
 
-// Of element i of the whole vector at a rank: 0 or 1, for products 1 and seldom 2.
+// The value of element i of the whole vector at a rank: 0 or 1; for products 1, and seldom 2.
 double value_at(const Case& c, std::uint32_t rank, std::uint64_t i) {
   const std::uint64_t hash =
       (c.seed ^ (i * 0x9e3779b97f4a7c15) ^ (std::uint64_t{rank} << 32)) * 0xc2b2ae3d27d4eb4f >> 40;

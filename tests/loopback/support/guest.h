@@ -1,5 +1,5 @@
 #pragma once
-// What a stranger on the network can do to a listener: plain sockets, bytes of his choice, and no manners.
+// Does what a stranger on the network can do to a listener: plain sockets, any bytes, and no manners.
 
 #include <sys/types.h>
 
@@ -21,7 +21,7 @@ class Guest final {
 
   // Begins a connection from some loopback address and does not wait for it.
   static Guest knock(const Address& at);
-  // The same, and waits until it stands. An answer that never comes leaves a guest that is not in.
+  // The same, and waits until the connection stands. If no answer comes, the guest is not in().
   static Guest enter(const Address& at);
 
   bool in() const { return in_; }
@@ -43,7 +43,7 @@ class Guest final {
   bool in_ = false;
 };
 
-// Descriptors and threads a process has.
+// How many descriptors and threads a process has.
 std::size_t count_descriptors(pid_t process);
 std::size_t count_threads(pid_t process);
 

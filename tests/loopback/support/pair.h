@@ -1,6 +1,7 @@
 #pragma once
-// Two processes with four loopback NICs each, joined by a session, and checked traffic between them. End 0 is the test's own process,
-// end 1 a forked one that does what it is told. A test makes its pair first, while its process has no threads.
+// Two processes with four loopback NICs each, joined by a session, and checked traffic between them. End 0 is the
+// test's own process, end 1 a forked one that does what it is told. A test makes its pair first, while its process
+// has no threads.
 
 #include <sys/types.h>
 
@@ -39,7 +40,7 @@ struct Reply {
 
 class Pair final {
  public:
-  // Two logs and a board, in shared memory.
+  // What both ends and the test share.
   struct Common {
     std::array<EventLog, 2> logs;
     TrafficBoard board;
@@ -50,10 +51,10 @@ class Pair final {
     Gate go;  // for a test's own use
     std::array<char, 256> child_failure;
   };
-  // What the forked end does instead of traffic and commands.
+  // Runs in the forked end instead of traffic and commands.
   using Body = std::function<void(Peer&, Common&)>;
 
-  // Throws with a sentence when the pair does not come together.
+  // Throws with a sentence when the two do not meet.
   explicit Pair(const PairPlan& plan, Body child_body = {});
   ~Pair();
   Pair(const Pair&) = delete;
@@ -71,12 +72,13 @@ class Pair final {
   std::string inject(std::size_t end, const FaultSpec& fault);
   // Waits until every rail is up at both ends and no fault is left.
   bool settle(Duration within);
-  // Waits until both ends have checked so many more messages. False: not in time, or something failed.
+  // Waits until both ends have checked `more` messages. False: not in time, or something failed.
   bool traffic_goes_on(std::uint64_t more, Duration within = 20s);
   // The first thing that went wrong with the traffic so far; empty: nothing.
   std::string traffic_failure() const;
 
-  // Ends the traffic, waits until everything sent has arrived, and says what went wrong; empty: all bytes of all messages were right.
+  // Ends the traffic, waits until everything sent has arrived, and says what went wrong; empty: all bytes of all
+  // messages were right.
   std::string stop_traffic(Duration within = 30s);
   // Ends both peers in order; empty, or what went wrong.
   std::string end(Duration within = 10s);

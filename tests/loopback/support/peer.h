@@ -57,7 +57,8 @@ class Peer final : private EventListener {
   ProcessInfo other_;
 };
 
-// Settings of an end: production's, but a path that returns is trusted soon however often it died; a test can not wait for a minute.
+// The settings of an end: production's, but a path that returns is trusted soon however often it died, because a test
+// can not wait for a minute.
 Settings quick_settings();
 
 }  // namespace r2ccl::loopback

@@ -1,5 +1,6 @@
 #pragma once
-// Ranks of one communicator as processes, for tests that stop or kill some. Made by fork before the test has threads.
+// Ranks of one communicator as processes, for tests that stop or kill some. They are forked before the test has
+// threads.
 
 #include <sys/types.h>
 
@@ -14,7 +15,7 @@ namespace r2ccl::loopback {
 
 class RankProcesses final {
  public:
-  // What a child tells: lines, also before it ends. Called in the child.
+  // A child calls it to send the test a line, at any time.
   using Tell = std::function<void(const std::string& line)>;
   using Body = std::function<void(Comm&, World&, const Tell& tell)>;
 
@@ -37,7 +38,7 @@ class RankProcesses final {
   std::vector<Child> children_;
 };
 
-// What processes of a test write into their logs; the files go with it.
+// The log files of a test's processes; the destructor removes them.
 class LogFiles final {
  public:
   LogFiles();
@@ -46,7 +47,7 @@ class LogFiles final {
   LogFiles& operator=(const LogFiles&) = delete;
 
   std::string setting() const;  // "NCCL_DEBUG_FILE=…", for all of them
-  std::string text() const;     // of all, up to now
+  std::string text() const;     // everything written so far
 
  private:
   std::string folder_;

@@ -1,6 +1,6 @@
 #pragma once
-// Ranks of one communicator as threads of the test, each with a World of its own, as if it were a process: NICs are loopback
-// addresses, two ranks with the same server number share them.
+// Ranks of one communicator as threads of the test, each with a World of its own, as if it were a process. NICs are
+// loopback addresses; ranks with the same server number share them.
 
 #include <functional>
 #include <memory>
@@ -23,8 +23,8 @@ struct RanksPlan {
 
 Settings settings_of(const RanksPlan& plan, std::uint32_t rank);
 
-// Runs the body in every rank with its joined communicator; throws what the first body threw. The communicators are finalized if
-// `finalize`, else left to their destructor.
+// Runs the body in every rank with its joined communicator; throws what the first body threw. Without `finalize` the
+// communicators are left to their destructor.
 void run_ranks(const RanksPlan& plan, const std::function<void(Comm&, World&)>& body, bool finalize = true);
 
 }  // namespace r2ccl::loopback

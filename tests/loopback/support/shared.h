@@ -1,5 +1,6 @@
 #pragma once
-// Memory that a test process and the processes it forks have in common: objects, a gate to wait at, and a record of events.
+// What a test process and the processes it forks have in common: objects in shared memory, a gate to wait at, and a
+// record of events.
 
 #include <sys/mman.h>
 

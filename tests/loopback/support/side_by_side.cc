@@ -43,7 +43,7 @@ struct Running {
   ::_exit(status);
 }
 
-// False: it had to be ended.
+// False: the process did not end by itself and was killed.
 bool wait_for_end(pid_t process, Instant deadline, int& status) {
   const int handle = static_cast<int>(::syscall(SYS_pidfd_open, process, 0));
   pollfd watched{.fd = handle, .events = POLLIN, .revents = 0};

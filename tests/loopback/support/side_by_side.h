@@ -1,5 +1,5 @@
 #pragma once
-// Runs several scenarios at once, each in a process of its own, so that waiting for one is waiting for all.
+// Runs several scenarios at once, each in a process of its own, because most of their time is waiting.
 
 #include <functional>
 #include <string>

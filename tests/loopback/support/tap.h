@@ -1,5 +1,5 @@
 #pragma once
-// A Dialer that writes down every byte that the connections it makes send: what an eavesdropper on the network has.
+// A Dialer that records every byte that its connections send, as an eavesdropper on the network could.
 
 #include <memory>
 #include <utility>

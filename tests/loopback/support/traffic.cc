@@ -157,7 +157,7 @@ void Traffic::check(Message& message, const Completion& completion) {
     throw std::runtime_error(fmt::format("message {} of stream {} is wrong at byte {} of {}", completion.sequence,
                                          number, wrong_at, bytes.size()));
   }
-  // What was right once must not be taken for the next message.
+  // Otherwise bytes that were right once could pass for the next message.
   std::memset(bytes.data(), 0xee, bytes.size());
   TrafficBoard::End& end = board_.ends[end_];
   ++end.messages_checked;

@@ -1,9 +1,10 @@
 #pragma once
-// Checked traffic between the two ends of a session: streams of messages whose every byte depends on its sender, stream, message and
-// position, so anything lost, repeated, mixed up or damaged shows.
+// Checked traffic between the two ends of a session: streams of messages whose every byte depends on its sender,
+// stream, message and position, so anything lost, repeated, mixed up or damaged shows.
 //
-// Threads    One application thread of its own that posts, waits and checks. The rest from any thread.
-// Failure    The first wrong thing is written to the board, where both processes and the test see it; the traffic then ends.
+// Threads    An application thread of its own posts, waits and checks. Everything may be called from any thread.
+// Failure    The first wrong thing is written to the board, where both processes and the test see it; the traffic
+//            then ends.
 
 #include <array>
 #include <atomic>
@@ -34,9 +35,9 @@ struct TrafficShape {
 // What both ends know about each other's traffic, in shared memory.
 struct TrafficBoard {
   struct End {
-    std::array<std::atomic<std::uint64_t>, kStreamsMax> sent;  // how many there were; valid once `closed` is up
-    Gate closed;                                               // sends nothing more
-    Gate done;  // and everything of both ends has arrived or was released here
+    std::array<std::atomic<std::uint64_t>, kStreamsMax> sent;  // messages it has sent; valid once `closed` is up
+    Gate closed;                                               // it sends nothing more
+    Gate done;  // all its messages are released, and all of the other end's have arrived
     std::atomic<std::uint64_t> messages_checked;
     std::atomic<std::uint64_t> bytes_checked;
     std::array<char, 256> failure;

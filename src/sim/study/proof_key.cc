@@ -1,4 +1,4 @@
-#include "sim/cluster/proof_key.h"
+#include "sim/study/proof_key.h"
 
 #include <cstdint>
 #include <type_traits>
