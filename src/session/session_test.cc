@@ -3,6 +3,10 @@
 
 #include <gtest/gtest.h>
 
+#include <algorithm>
+#include <iterator>
+#include <set>
+
 #include "testing/session_pair.h"
 
 namespace r2ccl {
@@ -112,7 +116,17 @@ TEST(Session, AMessageIsCutFinerWherePathsAreSlow) {
   EXPECT_EQ(chunks, (std::vector<std::uint64_t>{12 << 10, 12 << 10, 8 << 10}));
 }
 
+// The chunks that this end has events of, on one life of a path.
+std::multiset<std::uint64_t> chunks_of(const Pair& pair, int side, EventKind kind, PathId path, Epoch epoch) {
+  std::multiset<std::uint64_t> chunks;
+  for (const Event& event : pair.telemetry[side].events()) {
+    if (event.kind == kind && event.path == path && event.epoch == epoch) chunks.insert(event.number);
+  }
+  return chunks;
+}
+
 TEST(Session, CutInTheMiddleReplaysOnlyWhatIsMissing) {
+  std::size_t replayed_at_all = 0, kept_at_all = 0;
   for (std::size_t frames = 1; frames < 40; ++frames) {
     Pair pair(2);
     ASSERT_TRUE(pair.run([&] { return pair.all_up(); }));
@@ -120,20 +134,25 @@ TEST(Session, CutInTheMiddleReplaysOnlyWhatIsMissing) {
     ASSERT_TRUE(pair.ends[1]->receive(kGroup, kStream, target.all(), 0, 1));
     ASSERT_TRUE(pair.ends[0]->send(kGroup, kStream, source.all(), 0, 1));
     pair.net.frames_per_step = 1;
+    const Epoch cut_epoch = pair.ends[0]->paths()[1].epoch;
     for (std::size_t i = 0; i < frames; ++i) pair.turn();
     pair.net.cut(kRail1);
     ASSERT_TRUE(pair.run_until_completions(1, 1)) << frames;
     EXPECT_EQ(source.bytes, target.bytes);
-    std::set<std::uint64_t> on_dead, placed_before;
-    for (const Event& event : pair.telemetry[0].events())
-      if (event.kind == EventKind::kChunkSent && event.path == kRail1) on_dead.insert(event.number);
+    const auto sent = chunks_of(pair, 0, EventKind::kChunkSent, kRail1, cut_epoch);
+    const auto placed = chunks_of(pair, 1, EventKind::kChunkPlaced, kRail1, cut_epoch);
+    std::multiset<std::uint64_t> missing, replayed;
+    std::ranges::set_difference(sent, placed, std::inserter(missing, missing.end()));
     for (const Event& event : pair.telemetry[0].events()) {
-      if (event.kind == EventKind::kChunkReplayed) {
-        EXPECT_TRUE(on_dead.contains(event.number));
-      }
+      if (event.kind == EventKind::kChunkReplayed) replayed.insert(event.number);
     }
+    EXPECT_EQ(replayed, missing) << frames;
     EXPECT_EQ(pair.count(EventKind::kChunkDuplicate, 1), 0u);
+    replayed_at_all += replayed.size();
+    kept_at_all += missing.empty() ? 0 : placed.size();
   }
+  EXPECT_GT(replayed_at_all, 0u) << "a cut must have come between sending and placing";
+  EXPECT_GT(kept_at_all, 0u) << "... and with something in already that must not go again";
 }
 
 TEST(Session, MemoryTheProcessorCanNotAddressIsMovedByRegionsAlone) {
