@@ -15,7 +15,7 @@ namespace {
 
 constexpr std::uint64_t kChunks = 12;
 constexpr std::uint32_t kChunkBytes = 1000;
-constexpr Duration kNever = Network::kNeverNotices;
+constexpr Duration kUnnoticed = Network::kNeverNotices;
 
 enum class Moment { kBeforePost, kAfterPost, kMidFrame, kAfterPlacement };
 
@@ -111,8 +111,8 @@ Outcome Sweep::run(std::optional<FirstCut> first, std::optional<std::uint64_t> s
   bool armed = false;
   std::size_t trusted = 0;
   std::uint8_t cut_nic = 0;
-  const Duration notice[2] = {first && first->sender_notices ? 0us : kNever,
-                              first && first->sender_notices ? kNever : 0us};
+  const Duration notice[2] = {first && first->sender_notices ? 0us : kUnnoticed,
+                              first && first->sender_notices ? kUnnoticed : 0us};
   scenario.watch = [&](const Sighting& seen, Network& network) {
     ledger.see(seen);
     if (seen.event.kind == EventKind::kPathTrusted) ++trusted;
