@@ -1,6 +1,8 @@
 #include <fmt/format.h>
 
 #include <algorithm>
+#include <map>
+#include <utility>
 
 #include "base/assert.h"
 #include "sim/net/sim_process.h"
@@ -47,6 +49,7 @@ class ScenarioRun {
   bool everything_settled() const;
   Duration planned_until() const;
   bool told_of_deaths() const;
+  std::size_t sessions_shared() const;
   bool dead(std::size_t process) const { return !world_.alive(processes_[process]->slot()); }
 
   const Scenario& scenario_;
@@ -198,6 +201,21 @@ void ScenarioRun::farewell() {
   if (!all_finished()) referee_.violation("finish did not end in time");
 }
 
+std::size_t ScenarioRun::sessions_shared() const {
+  if (!scenario_.collectives) return 0;
+  std::map<std::pair<std::size_t, std::size_t>, std::size_t> users;  // communicators, by the two ends of a session
+  for (std::size_t i = 0; i < scenario_.collectives->communicators.size(); ++i) {
+    if (!board_.has_run(i)) continue;
+    for (const std::uint8_t one : scenario_.collectives->communicators[i].process) {
+      for (const std::uint8_t other : scenario_.collectives->communicators[i].process) {
+        const bool meet = one < other && processes_[one]->engine().find_session(processes_[other]->id()) != nullptr;
+        if (meet) ++users[{one, other}];
+      }
+    }
+  }
+  return static_cast<std::size_t>(std::ranges::count_if(users, [](const auto& entry) { return entry.second > 1; }));
+}
+
 RunReport ScenarioRun::run() {
   try {
     if (rendezvous()) {
@@ -226,10 +244,12 @@ RunReport ScenarioRun::run() {
     report.replayed_bytes += process->counters().replayed_bytes;
     report.hedged_bytes += process->counters().hedged_bytes;
     report.resent_bytes += process->counters().resent_bytes;
+    report.goodbyes_lost += process->goodbyes_missed();
   }
   report.collectives = board_.collectives();
   report.maps = board_.maps();
   report.reunions = board_.reunions();
+  report.sessions_shared = sessions_shared();
   report.simulated = world_.now() - start_;
   return report;
 }

@@ -80,6 +80,11 @@ void CollectiveBoard::on_begun(std::size_t communicator, std::uint32_t rank, con
         fmt::format("{}: rank {} uses map {} after map {}", what, rank, map.version, before.map.version));
 }
 
+bool CollectiveBoard::has_run(std::size_t communicator) const {
+  const auto first = used_.lower_bound({communicator, 0});
+  return first != used_.end() && first->first.first == communicator;
+}
+
 std::size_t CollectiveBoard::maps() const {
   std::set<std::pair<std::size_t, std::uint64_t>> seen;
   for (const auto& [key, used] : used_) {

@@ -44,7 +44,8 @@ class CollectiveBoard final {
 
   void count_collective() { ++collectives_; }
   std::size_t collectives() const { return collectives_; }
-  std::size_t maps() const;  // that collectives used, beyond the first of each communicator
+  bool has_run(std::size_t communicator) const;  // a collective has begun in it
+  std::size_t maps() const;                      // that collectives used, beyond the first of each communicator
 
  private:
   struct Known {
