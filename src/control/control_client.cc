@@ -1,11 +1,11 @@
 //   state      what happens                                        next
 //   kWaiting   retry_at is reached, the connection is begun        kOpening
-//   kWaiting   it can not even be begun                            kWaiting (later)
+//   kWaiting   the connection can not even be begun                kWaiting (later)
 //   kOpening   the link is up: REGISTER                            kUp
 //   kOpening   it went down or took too long                       kWaiting (later)
 //   kUp        it went down, or nothing was heard for `silence`     kWaiting
 //   kUp        REFUSE                                              kWaiting (late), failure() says why
-//   kUp        not by the place, and a link to the place is up      kUp, by that one: REGISTER; the former closes later
+//   kUp        by another way, and a link to the place comes up     kUp, by that one: REGISTER; the former closes later
 //   any        finish(), or BYE from the root                      kEnded
 
 #include <algorithm>
@@ -20,7 +20,7 @@
 namespace r2ccl {
 namespace {
 
-constexpr Duration kOpeningPoll = 250ms;  // so that the provider's own limit on opening is noticed
+constexpr Duration kOpeningPoll = 250ms;  // looks so often whether the provider has given up on opening
 
 }  // namespace
 

@@ -240,7 +240,7 @@ Status check_range(const Settings& s) {
   return {};
 }
 
-// The largest unit that divides it, as parse_duration and parse_bytes read it.
+// Uses the largest unit that divides it, and writes it as parse_duration and parse_bytes read it.
 std::string written(Duration value) {
   const auto ns = value.count();
   if (ns == 0) return "0";

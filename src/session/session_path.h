@@ -3,9 +3,10 @@
 // speed and health. The session changes it; this is only the record.
 //
 //   state        event                                              next
-//   kClosed      connector: retry time came / acceptor: link came    kOpening
-//   kOpening     OPEN and OPEN_ACK agree on a new epoch              kProbation, or kUp if it never failed
-//   kOpening     link down, peer's PATH_DOWN for that epoch          kClosed
+//   kClosed      connector: retry time came, a connection is begun   kOpening
+//   kOpening     OPEN_ACK settles a new epoch                        kProbation, or kUp if it never failed
+//   kOpening     attempt failed, peer's PATH_DOWN for that epoch     kClosed
+//   any          acceptor: OPEN on a connection that came in         kProbation, or kUp if it never failed
 //   kProbation   clean for its time, or no other path left           kUp
 //   kUp          unacknowledged and silent for 25 ms                 kSuspect
 //   kSuspect     acknowledged again                                  kUp
@@ -15,8 +16,9 @@
 //   up states    drained at either end and both idle                 kFencing, then kDrained
 //   kDrained     undrained at both ends                              kClosed
 //
-// Up states are kProbation, kUp and kSuspect; `link` is set in these and no others. `opening` may be set beside it
-// while all paths are silent: a fresh connection may get through where the old one does not.
+// Up states are kProbation, kUp and kSuspect; `link` is set in these and no others. `opening` is a connection that no
+// epoch is settled for yet. It may be set beside `link`: when all paths are silent the connector tries a fresh
+// connection, which may get through where the old one does not. Only the connector is ever kOpening.
 
 #include <algorithm>
 #include <deque>

@@ -224,13 +224,14 @@ void Session::drop_opening(Path& path) {
   path.open_sent = false;
   path.comeback.on_attempt_failed(now_);
   if (path.state == PathState::kOpening) path.state = PathState::kClosed;
-  // A rail that never comes up while another is up has a culprit, too; one failure alone may be chance.
+  // A rail that never comes up while another is up has a culprit too. One failure alone may be chance, so the second
+  // attempt counts.
   const bool missing = connector_ && path.is_rail() && path.epoch == Epoch{} && any_live();
   rail_missing_ |= missing;
   if (missing && ++path.attempts_missed == 2) observe(path, cause, false);
 }
 
-// Moves an attempt on: the connector proposes an epoch once the link stands; whatever takes too long is dropped.
+// Moves an attempt on: the connector proposes an epoch once the link stands. An attempt that takes too long is dropped.
 void Session::step_opening(Path& path) {
   if (!path.opening) return;
   const LinkState state = path.opening->state();
@@ -258,7 +259,7 @@ void Session::step_opening(Path& path) {
   reading_ = nullptr;
 }
 
-// Acceptor: a newer incarnation of the path. Whatever is left of the old one ends here, at both ends.
+// The acceptor's side of a new epoch. Whatever is left of the old one ends now, at both ends.
 void Session::on_open(Path& path, const Deferred& input) {
   if (!path.opening || connector_ || path.opening->state() != LinkState::kUp) return;
   if (path.link) fence(path, Cause::kReplaced);

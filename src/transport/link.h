@@ -95,15 +95,16 @@ enum class Payload : std::uint8_t { kNone, kPlaced, kDiscarded, kCorrupt };
 
 class Link;
 
-// Receives what a link reads. Called only from Link::step().
+// Receives what a link reads. Called only from inside Link::step() and Link::drain_and_close().
 class FrameSink {
  public:
   virtual ~FrameSink() = default;
   // Header and body are whole and their checksum is right; `body` is valid during the call only. Asked only when
   // payload follows: where shall it land?
   virtual Landing on_header(Link& link, const FrameHeader& header, ByteView body) = 0;
-  // The frame is complete. kPlaced: the payload lies where on_header() said and its checksum is right.
-  // kDiscarded: it was read and dropped (the sink said so, or discard_rest() did); not checked.
+  // The frame is complete. kPlaced: the payload lies where on_header() said and its checksum is right. kCorrupt: it
+  // lies there and its checksum is wrong. kDiscarded: it was read and dropped (the sink said so, or discard_rest()
+  // did), and not checked. kNone: the frame has no payload.
   virtual void on_frame(Link& link, const FrameHeader& header, ByteView body, Payload payload) = 0;
 };
 

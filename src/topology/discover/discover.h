@@ -28,7 +28,7 @@ struct NicRequest {
 NicRequest nic_request(const Settings& settings);
 
 // Pure. NICs that are named but down are kept, without carrier: a job starts on the others and says so. kMisuse
-// with one sentence when a name or address is not this machine's, when one is named twice, and when no NIC is left.
+// with one sentence when a name or address is not this machine's, when one is named twice, and when there is no NIC.
 Result<std::vector<Nic>> select_nics(const NicRequest& request, std::span<const Interface> interfaces);
 
 // The same with the interfaces that the system has now.

@@ -15,7 +15,7 @@ bool needs_zone(const Address& address) {
   return address.is_link_local() && zone_of(address).empty();
 }
 
-// Link-local addresses repeat from network to network.
+// True: the interface has this address. Link-local addresses repeat from network to network, so their zone counts too.
 bool owns(std::string_view interface, const Address& own, const Address& address) {
   return own.ip == address.ip && (zone_of(address).empty() || zone_of(address) == interface);
 }
@@ -45,7 +45,7 @@ const Nic* nic_towards(const Address& address, const std::optional<Address>& sou
   const auto of_its_family =
       std::ranges::find_if(nics, [&](const Nic& nic) { return nic.address.is_v4() == address.is_v4(); });
   const bool all_loopback = std::ranges::all_of(nics, [](const Nic& nic) { return nic.address.is_loopback(); });
-  // Without a zone any NIC may be meant, as each is one.
+  // An address that needs a zone and has none may belong to any NIC's network, so any NIC will do.
   const bool any_will_do = (address.is_loopback() && all_loopback) || needs_zone(address);
   if (any_will_do && of_its_family != nics.end()) return &*of_its_family;
   return source ? nic_with(*source, nics) : nullptr;

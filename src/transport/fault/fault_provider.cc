@@ -59,7 +59,7 @@ Status FaultProvider::inject(const FaultSpec& spec, Instant now) {
   }
   if (Status status = check({spec}, server_, inner_.nics()); !status) return status;
   now_ = now;
-  // Before the first step times are kept relative to it.
+  // Before the first step, times are relative to it.
   add(spec, started_ ? now : Instant{});
   if (started_) advance(now);
   return {};
@@ -228,7 +228,7 @@ Turn FaultProvider::step(Instant now) {
     state->in.refill(now);
   }
   Turn turn;
-  turn.moved = advance(now) || !events_.empty();  // also those of a fault that began between two steps
+  turn.moved = advance(now) || !events_.empty();  // a fault between two steps may have left events
   turn.merge(inner_.step(now));
   turn.next = std::min(turn.next, next_change(now));
   return turn;

@@ -76,7 +76,7 @@ Io FrameReader::fill(Stream& stream) {
   return io;
 }
 
-// Everything staged belongs to this payload and was taken; staging is empty.
+// Called when staging is empty: everything that was staged belonged to this payload.
 Io FrameReader::fill_payload(Stream& stream) {
   make_room();
   const std::size_t left = frame_.payload_bytes - received_;
@@ -107,7 +107,7 @@ ReadPart FrameReader::payload_target() {
   return {scratch_.data(), std::min(left, kScratchBytes)};
 }
 
-// False: stop reading; `outcome` or stopped_ says why.
+// Handles what is staged. False: stop reading; `outcome` or stopped_ says why.
 bool FrameReader::parse(Link& link, FrameSink& sink, Outcome& outcome) {
   bool more = true;
   while (more) {
@@ -123,7 +123,7 @@ bool FrameReader::parse(Link& link, FrameSink& sink, Outcome& outcome) {
   return true;
 }
 
-// True: a frame's head was whole and dealt with.
+// Handles a frame's head. False: it is not whole yet, or it is bad.
 bool FrameReader::parse_head(Link& link, FrameSink& sink, Outcome& outcome) {
   const std::size_t skipped = std::min(rest_, end_ - begin_);
   consume(skipped);
