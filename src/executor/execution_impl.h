@@ -28,8 +28,7 @@ inline constexpr std::size_t kLine = 64;  // bytes of a cache line
 
 struct Execution::Impl {
   static constexpr std::uint32_t kNone = UINT32_MAX;
-  static constexpr std::uint64_t kStepsAhead =
-      4096;  // posting may be so far ahead of its lane; this bounds the work of one call
+  static constexpr std::uint64_t kStepsAhead = 4096;  // posting goes no further ahead, which bounds the work of a call
 
   struct Connection {
     std::uint64_t key = 0;

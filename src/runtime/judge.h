@@ -136,8 +136,8 @@ class Judge final {
   std::map<std::uint64_t, Case> cases_;  // by number, oldest first
   std::uint64_t next_case_ = 1;
   std::map<std::uint64_t, Asked> asked_;  // probes for our own cases, by token
-  std::map<std::uint64_t, std::pair<ProcessId, std::uint64_t>>
-      for_others_;  // probes for other processes: who asked, and their token
+  // Probes for other processes: who asked, and their token.
+  std::map<std::uint64_t, std::pair<ProcessId, std::uint64_t>> for_others_;
   std::uint64_t next_token_ = 1;
   std::set<ProcessId> absent_;
   std::deque<Judged> judged_;  // verdicts of the last kSameFault

@@ -1,6 +1,7 @@
 #pragma once
-// Every bound of a session, named. Settings change chunk_bytes and peer_timeout, and ProcessOptions
-// (runtime/threads/process.h) how small messages are copied and sent early. The rest are constants of the protocol.
+// Every bound of a session, named. Settings change chunk_bytes, peer_timeout and heartbeat; ProcessOptions
+// (runtime/threads/process.h) change how small messages are copied and sent early. The rest are constants of the
+// protocol.
 
 #include <cstddef>
 #include <cstdint>

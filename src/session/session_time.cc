@@ -160,8 +160,8 @@ void Session::run_finish() {
 
 Instant Session::next_deadline() const {
   const bool live = any_live();
-  Instant next =
-      live ? std::min(state_due_, bye_deadline_) : bye_deadline_;  // without a path a receipt has nowhere to go
+  // Without a path a receipt has nowhere to go.
+  Instant next = live ? std::min(state_due_, bye_deadline_) : bye_deadline_;
   for (const auto& owner : paths_) {
     const Path& path = *owner;
     if (path.link) {

@@ -20,8 +20,8 @@ bool is_full(const StripeCandidate& path, std::uint32_t bytes, const SessionLimi
 
 std::optional<std::size_t> choose_path(std::span<const StripeCandidate> paths, std::uint32_t bytes,
                                        const SessionLimits& limits, Instant now, std::size_t home) {
-  constexpr double kResolution =
-      20e-6;  // seconds; closer finishes count as equal, so that small messages stay on one path
+  // Seconds. Finishes closer than this count as equal, so that small messages stay on one path.
+  constexpr double kResolution = 20e-6;
   std::optional<std::size_t> best;
   double best_finish = 0;
   for (std::size_t turn = 0; turn < paths.size(); ++turn) {

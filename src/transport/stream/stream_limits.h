@@ -11,8 +11,8 @@ struct StreamLimits {
   Duration open_timeout = 1s;        // connect and handshake together, either end
   std::size_t half_open_max = 256;   // inbound connections that have not proven themselves; the oldest goes first
   Duration half_open_grace = 100ms;  // but not before this age: until then newcomers wait in the listen queue
-  std::size_t unproven_per_second_max =
-      100;  // beyond this, inbound connections are closed unread for the rest of the second
+  // Failed handshakes per second; beyond this, inbound connections are closed unread for the rest of the second.
+  std::size_t unproven_per_second_max = 100;
   std::size_t accepts_per_step = 64;
   std::size_t ready_max = 256;                   // proven links that nobody has taken; beyond this nothing is accepted
   std::size_t control_queue_bytes = 256 * 1024;  // frames without payload

@@ -76,8 +76,8 @@ class Poller final {
   std::atomic<bool> skip_ = false;
   int skipped_ = 0;  // questions spared in a row
   std::mutex kept_mutex_;
-  std::vector<epoll_event>
-      kept_;  // fetched by wait() and poll(); at most kEventsPerWait each time, taken before the next
+  // What wait() and poll() fetched, at most kEventsPerWait each time; it is taken before they fetch more.
+  std::vector<epoll_event> kept_;
   std::atomic<bool> kept_any_ = false;
 };
 
