@@ -83,8 +83,8 @@ class Session final : private FrameSink {
   void join(GroupId group, const Secret& secret);
   // Messages of a stream are matched in order: the n-th receive takes the n-th send. Completions may come in any
   // order. kBusy: too many operations are pending on the stream. kMisuse: the group has not joined, or finish() was
-  // called. `nic`: the message leaves by this NIC alone, or by the next usable one in the order of their numbers; chunks
-  // that have to be sent again go anywhere.
+  // called. `nic`: the message leaves by this NIC alone, or by the next usable one in the order of their numbers;
+  // chunks that have to be sent again go anywhere.
   Result<std::uint64_t> send(GroupId group, StreamId stream, MemoryRef memory, std::uint64_t tag, std::uint64_t token,
                              std::optional<NicId> nic = {});
   Result<std::uint64_t> receive(GroupId group, StreamId stream, MemoryRef memory, std::uint64_t tag,
