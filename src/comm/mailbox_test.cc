@@ -93,7 +93,8 @@ class MailboxTest : public testing::Test {
     EXPECT_TRUE(net_.run([&] { return net_.engine(0).ready() && net_.engine(1).ready() && net_.engine(2).ready(); }));
     for (std::uint32_t rank = 0; rank < 3; ++rank) {
       ends_.push_back(std::make_unique<MailboxEnd>(net_.engine(rank), rank));
-      EXPECT_TRUE(box(rank).open(net_.engine(rank).roster(keys[rank]), kLetterMax));
+      box(rank).open(net_.engine(rank).roster(keys[rank]), kLetterMax);
+      EXPECT_TRUE(box(rank).listen());
     }
   }
   Mailbox& box(std::uint32_t rank) { return ends_[rank]->mailbox; }

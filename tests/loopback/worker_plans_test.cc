@@ -35,7 +35,7 @@ TEST(WorkerPlans, AnAnswerIsThatOfWhoPlansAtOnceAndWakesOnce) {
   const auto* there = asked->poll({});
   ASSERT_TRUE(there != nullptr && there->has_value());
   const auto at_once = answer(question(1 << 20));
-  EXPECT_EQ((**there)->frame.algorithm, (*at_once)->frame.algorithm);
+  EXPECT_EQ((**there)->header.algorithm, (*at_once)->header.algorithm);
   EXPECT_EQ((**there)->lanes, (*at_once)->lanes);
   EXPECT_EQ(asked->poll({}), there) << "it stays";
 }

@@ -138,7 +138,7 @@ class Crowd final {
     bool enabled(LogLevel) const override { return false; }
     void write(LogLevel, std::string_view) override {}
   };
-  struct Member final : Process {
+  struct Member final : Stepped {
     Member(Crowd& all, std::uint32_t number)
         : crowd(all),
           rank(number),
