@@ -14,6 +14,7 @@
 #include <optional>
 #include <set>
 #include <string>
+#include <utility>
 #include <vector>
 
 #include "control/control.h"
@@ -54,8 +55,9 @@ class EngineTask {
  public:
   virtual ~EngineTask() = default;
   virtual void on_completion(ProcessId peer, const Completion& completion) = 0;
-  // A message came before its receive; only with SessionLimits::hand_over_early. The task gives it back to the session.
-  virtual void on_early(Session&, EarlyMessage) { throw Bug("this task takes no early messages"); }
+  // A message came before its receive; only with SessionLimits::hand_over_early. A task that wants none gives it back at
+  // once: else what the sender was granted for it would be used up for good.
+  virtual void on_early(Session& session, EarlyMessage message) { session.give_back(std::move(message)); }
   virtual void on_notice(ProcessId from, ByteView bytes) = 0;  // the task's other end called Engine::notify()
   virtual Turn step(Instant now) = 0;  // after the sessions; what it posts leaves in the same turn
 };

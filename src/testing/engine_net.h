@@ -73,20 +73,21 @@ struct StillClock final : Clock {
 
 // One process.
 struct EngineNode {
-  EngineNode(StreamListeners& listeners, Clock& clock, std::uint64_t process, std::size_t nics)
+  EngineNode(StreamListeners& listeners, Clock& clock, std::uint64_t process, std::size_t nics,
+             const SessionLimits& limits)
       : env{clock, random, log},
         random(process),
         dialer(listeners, {process}, nics),
         provider(dialer, keyring, random, {process}, StreamLimits{}),
         telemetry(1 << 16),
-        engine(env, provider, keyring, telemetry, {process}, config_of(process)) {}
+        engine(env, provider, keyring, telemetry, {process}, config_of(process, limits)) {}
 
-  static EngineConfig config_of(std::uint64_t process) {
+  static EngineConfig config_of(std::uint64_t process, const SessionLimits& limits) {
     EngineConfig config;
     config.server = {process};
     config.rank = static_cast<std::uint32_t>(process - 1);
     config.host = "host" + std::to_string(process - 1);
-    config.session.limits.peer_timeout = 2s;
+    config.session.limits = limits;
     return config;
   }
 
@@ -103,9 +104,9 @@ struct EngineNode {
 // Processes 1 to `count`, each a server of its own; counted from 0 here, as ranks are.
 class EngineNet final {
  public:
-  explicit EngineNet(std::size_t count, std::size_t nics = 2) {
+  explicit EngineNet(std::size_t count, std::size_t nics = 2, const SessionLimits& limits = {.peer_timeout = 2s}) {
     for (std::uint64_t process = 1; process <= count; ++process) {
-      nodes_.push_back(std::make_unique<EngineNode>(listeners_, clock_, process, nics));
+      nodes_.push_back(std::make_unique<EngineNode>(listeners_, clock_, process, nics, limits));
       R2CCL_ASSERT(nodes_.back()->engine.listen().has_value(), "every NIC in memory listens");
     }
   }
