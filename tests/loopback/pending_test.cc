@@ -5,6 +5,7 @@
 #include <signal.h>
 
 #include <chrono>
+#include <functional>
 #include <future>
 #include <latch>
 #include <thread>
@@ -26,6 +27,14 @@ RanksPlan quiet(std::uint32_t ranks) {
 
 Call reduce_of(std::vector<float>& data) {
   return {.input = data.data(), .output = data.data(), .count = data.size()};
+}
+
+// Until another thread's call has got so far. False: not soon.
+bool comes_about(const std::function<bool()>& holds) {
+  for (const auto end = Clock::now() + kSoon; Clock::now() < end; std::this_thread::yield()) {
+    if (holds()) return true;
+  }
+  return false;
 }
 
 std::string error_of(const Status& status) {
@@ -72,8 +81,9 @@ TEST(Pending, AbortFreesAThreadThatWaits) {
         if (comm.rank() == 0) {
           std::vector<float> data(1000);
           auto waiting = std::async(std::launch::async, [&] { return comm.run(reduce_of(data)); });
+          EXPECT_TRUE(comes_about([&] { return comm.plan_in_use().operation == 1; })) << "the call has not begun";
           // It waits for rank 1, which never calls.
-          EXPECT_EQ(waiting.wait_for(100ms), std::future_status::timeout);
+          EXPECT_EQ(waiting.wait_for(0ms), std::future_status::timeout);
           comm.abort("Somebody pressed a key.");
           ASSERT_EQ(waiting.wait_for(kSoon), std::future_status::ready);
           EXPECT_EQ(error_of(waiting.get()), "Somebody pressed a key.");
@@ -123,7 +133,8 @@ TEST(Pending, FinalizeWaitsForARankThatComputesAndEndsWhenItAborts) {
       [&](Comm& comm, World&) {
         if (comm.rank() == 0) {
           auto waiting = std::async(std::launch::async, [&] { return comm.finalize(); });
-          EXPECT_EQ(waiting.wait_for(100ms), std::future_status::timeout);
+          EXPECT_TRUE(comes_about([&] { return comm.state() == CommState::kFinishing; })) << "it does not finalize";
+          EXPECT_EQ(waiting.wait_for(0ms), std::future_status::timeout);
           finalizing.arrive_and_wait();
           ASSERT_EQ(waiting.wait_for(kSoon), std::future_status::ready);
           EXPECT_EQ(error_of(waiting.get()), "Rank 1 would rather not.");
