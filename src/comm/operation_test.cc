@@ -169,8 +169,18 @@ TEST_F(OperationTest, AReduceGivesTheRootAlone) {
   zero.peer = one.peer = 1;
   run_two(zero, one);
   EXPECT_EQ(out_b[0], 27);
+  EXPECT_EQ(out_a[0], -1) << "the other ranks' outputs are not touched";
   EXPECT_EQ(a[0], 2);
   EXPECT_EQ(b[0], 7) << "the factor went into memory of its own";
+}
+
+TEST_F(OperationTest, AnAverageAtTheRootIsDividedThereAlone) {
+  const std::vector<std::int32_t> a{2}, b{8};
+  std::vector<std::int32_t> out_a(1, -7), out_b(1, -7);
+  run_two(call_of(CallKind::kReduce, a, out_a, 1, DataType::kInt32, {ReduceName::kAvg}),
+          call_of(CallKind::kReduce, b, out_b, 1, DataType::kInt32, {ReduceName::kAvg}));
+  EXPECT_EQ(out_a[0], 5);
+  EXPECT_EQ(out_b[0], -7);
 }
 
 TEST_F(OperationTest, AllToAllInPlaceIsWhatItIsOutOfPlace) {
