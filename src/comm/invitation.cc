@@ -13,9 +13,10 @@ Invitation::Invitation(Engine& engine, GroupId group, std::vector<ProcessInfo> g
     : engine_(engine), group_(group), guests_(std::move(guests)), id_(std::move(id)) {
   R2CCL_ASSERT(!guests_.empty() && is_first() == id_.has_value(), "the first of those invited has the id");
   // Either end may be the one that has to connect.
-  for (const ProcessInfo& guest : guests_)
+  for (const ProcessInfo& guest : guests_) {
     if (guest.process != engine_.self().process && (is_first() || guest.process == guests_.front().process))
       engine_.session(guest.process);
+  }
   engine_.attach(group_, *this);  // last: what throws before leaves nothing behind
 }
 

@@ -321,10 +321,11 @@ struct ControlClient::Impl final : FrameSink {
     if (link) {
       turn.moved |= step_link(*link, now);
       const State before = state;
-      if (state == State::kOpening)
+      if (state == State::kOpening) {
         step_opening(now);
-      else
+      } else {
         step_up(now);
+      }
       if (state == State::kUp) step_return(now, turn);
       turn.moved |= posted || state != before;
     }

@@ -158,10 +158,11 @@ struct ControlRoot::Impl final : FrameSink {
     from.process.reset();
     record->second.connection = nullptr;
     record->second.left = true;
-    if (complete())
+    if (complete()) {
       left.push_back(record->first);
-    else
+    } else {
       records.erase(record);
+    }
   }
 
   // ---- what goes out ----

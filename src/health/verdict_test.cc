@@ -92,11 +92,14 @@ TEST(Decide, EveryRowOfTheTable) {
 
 template <class Visit>
 void for_every_probes(Visit visit) {
-  for (const auto ab : kResults)
-    for (const auto ba : kResults)
-      for (const auto za : kResults)
+  for (const auto ab : kResults) {
+    for (const auto ba : kResults) {
+      for (const auto za : kResults) {
         for (const auto zb : kResults)
           for (const bool rail : {false, true}) visit(Probes{ab, ba, za, zb, rail});
+      }
+    }
+  }
 }
 
 TEST(Decide, BothEndsReachTheSameVerdict) {

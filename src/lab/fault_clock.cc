@@ -20,9 +20,10 @@ std::string to_text(const LabNicState& state, std::uint64_t healthy_rate_bytes_s
 }
 
 FaultClock::FaultClock(const std::vector<FaultSpec>& faults, const LabNicState& base) : base_(base) {
-  for (const FaultSpec& fault : faults)
+  for (const FaultSpec& fault : faults) {
     entries_.push_back(
         {.spec = fault, .next = fault.at.unit == FaultStart::Unit::kTime ? fault.at.time : Duration::max()});
+  }
 }
 
 bool FaultClock::waits_for_ranks() const {

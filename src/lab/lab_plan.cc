@@ -59,18 +59,19 @@ Status store(std::string_view key, std::string_view value, LabState& state) {
   }
   const Result<std::uint64_t> number = parse_integer(value);
   if (!number) return std::unexpected(number.error());
-  if (key == "servers")
+  if (key == "servers") {
     state.plan.servers = *number;
-  else if (key == "nics")
+  } else if (key == "nics") {
     state.plan.nics = *number;
-  else if (key == "rate_bytes_s")
+  } else if (key == "rate_bytes_s") {
     state.plan.rate_bytes_s = *number;
-  else if (key == "process")
+  } else if (key == "process") {
     state.process = *number;
-  else if (key == "kept" && *number <= 1)
+  } else if (key == "kept" && *number <= 1) {
     state.kept = *number == 1;
-  else
+  } else {
     return fail(Fault::kMisuse, "it is none of those there are");
+  }
   return {};
 }
 

@@ -68,10 +68,11 @@ Status show_hosts(const std::string& text) {
   const auto cover = [&] { return ::mount(path, kHosts, "none", MS_BIND, nullptr) == 0; };
   Status shown;
   if (::write(file.get(), text.data(), text.size()) != static_cast<ssize_t>(text.size()) ||
-      ::fchmod(file.get(), 0644) != 0)
+      ::fchmod(file.get(), 0644) != 0) {
     shown = broken("can not write the file", path);
-  else if (!cover() && (errno != ENOENT || ::umount2(kHosts, MNT_DETACH) != 0 || !cover()))
+  } else if (!cover() && (errno != ENOENT || ::umount2(kHosts, MNT_DETACH) != 0 || !cover())) {
     shown = broken("can not show the names of a lab at", kHosts);
+  }
   ::unlink(path);
   return shown;
 }

@@ -160,10 +160,11 @@ Status Netlink::set_up(const std::string& name, bool up) {
   const LinkRow now(rtnl_link_alloc());
   const LinkRow wanted(rtnl_link_alloc());
   rtnl_link_set_ifindex(now.get(), *index);
-  if (up)
+  if (up) {
     rtnl_link_set_flags(wanted.get(), IFF_UP);
-  else
+  } else {
     rtnl_link_unset_flags(wanted.get(), IFF_UP);
+  }
   return answer(rtnl_link_change(socket_.get(), now.get(), wanted.get(), 0), up ? "set up" : "set down", name);
 }
 

@@ -146,10 +146,11 @@ void Endpoint::sweep() {
     std::erase(meeting_, connection);
     std::erase(waiting_, connection);
     engine_->detach(group);
-    if (connection->session_ == nullptr && engine_->ready(connection->key_))
+    if (connection->session_ == nullptr && engine_->ready(connection->key_)) {
       keep_one_rendezvous(peer_of(*connection).process, connection->key_);  // the other end counts it
-    else if (connection->session_ == nullptr)
+    } else if (connection->session_ == nullptr) {
       engine_->leave(connection->key_, now_);
+    }
     connections_.erase(group);
   }
 }

@@ -41,10 +41,11 @@ Stats stats_of(Engine& engine, const Telemetry& telemetry, const Communicator& c
 StatsWriter::StatsWriter(const Settings& settings, std::size_t endpoint, Log& log) {
   if (settings.stats == "off") return;
   auto page = StatsPage::create(settings.stats, fmt::format("{}.{}", ::getpid(), endpoint));
-  if (page)
+  if (page) {
     page_.emplace(std::move(*page));
-  else
+  } else {
     log.write(LogLevel::kInfo, fmt::format("'r2ccl status' will not show this process: {}.", page.error().what));
+  }
 }
 
 void StatsWriter::on_progress(const Reached& reached, Instant now, Engine& engine, const Telemetry& telemetry,

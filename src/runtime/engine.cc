@@ -301,10 +301,11 @@ struct Engine::Impl final : HealthNoticeSender {
   void deliver_early(Session& session) {
     for (EarlyMessage& message : session.take_early()) {
       const auto task = tasks.find(message.key.group);
-      if (task == tasks.end())
+      if (task == tasks.end()) {
         session.give_back(std::move(message));
-      else
+      } else {
         task->second->on_early(session, std::move(message));
+      }
     }
   }
 

@@ -232,14 +232,15 @@ void Session::on_nic_event(const NicEvent& event, Instant now) {
   nic_news_at_ = now;
   for (const auto& path : paths_) {
     if (path->here != event.nic) continue;
-    if (event.up)
+    if (event.up) {
       path->comeback.on_hint(now);
-    else if (path->link)
+    } else if (path->link) {
       deferred_.push_back({.kind = Deferred::Kind::kFence,
                            .path = path->id,
                            .epoch = path->epoch,
                            .cause = Cause::kCarrier,
                            .have = {}});
+    }
   }
 }
 
@@ -277,10 +278,11 @@ void Session::finish(Instant now) {
 
 std::vector<PathView> Session::paths() const {
   std::vector<PathView> views;
-  for (const auto& path : paths_)
+  for (const auto& path : paths_) {
     views.push_back({path->id, path->here, path->there, path->state, path->epoch, path->rate.rate_bytes_s(now_),
                      path->rate.measured_at(), path->in_flight_bytes, path->last_cause,
                      !nics_there_.at(path->there).carrier});
+  }
   return views;
 }
 

@@ -20,12 +20,13 @@ Landing Session::on_header(Link&, const FrameHeader& header, ByteView bytes) {
   if (place.ask != Inbox::Ask::kLand) return {};
   // Two copies of a chunk must not write the same memory at once. The copy that was sent last wins, because the paths
   // of older ones were already in doubt when it was sent: an older copy stops writing, or does not start.
-  if (config_.rules.redirect_landing)
+  if (config_.rules.redirect_landing) {
     for (const auto& other : paths_) {
       if (other.get() == &path || other->landing != body->chunk || !other->link) continue;
       if (other->landing_copy > body->copy) return {};
       other->link->discard_rest();
     }
+  }
   path.landing = body->chunk;
   path.landing_copy = body->copy;
   path.landing_group = body->group;
@@ -110,19 +111,21 @@ bool Session::on_control(FrameType type, ByteView bytes) {
       return bytes.empty();
     case FrameType::kPathDown: {
       const auto body = decode<PathDownBody>(bytes);
-      if (body)
+      if (body) {
         deferred_.push_back({.kind = Deferred::Kind::kPathDown,
                              .path = body->path,
                              .epoch = body->epoch,
                              .cause = body->cause,
                              .have = {}});
+      }
       return body.has_value();
     }
     case FrameType::kFenced: {
       const auto body = decode<FencedBody>(bytes);
-      if (body)
+      if (body) {
         deferred_.push_back(
             {.kind = Deferred::Kind::kFenced, .path = body->path, .epoch = body->epoch, .have = body->have});
+      }
       return body.has_value();
     }
     case FrameType::kPathIdle: {

@@ -12,18 +12,20 @@ namespace r2ccl {
 // ---- which paths there are -----------------------------------------------------------------------------------
 
 void Session::make_rail_paths() {
-  for (const auto& here : self_.ports)
+  for (const auto& here : self_.ports) {
     for (const auto& there : peer_.ports)
       if (here.nic == there.nic) add_path(connector_ ? PathId{here.nic, there.nic} : PathId{there.nic, here.nic});
+  }
   if (paths_.empty() && config_.fabric == Fabric::kRouted) make_cross_paths();
 }
 
 // On a routed fabric NICs that lost their rail partner can still reach each other.
 void Session::make_cross_paths() {
   if (config_.fabric != Fabric::kRouted || std::exchange(cross_paths_made_, true)) return;
-  for (const auto& here : self_.ports)
+  for (const auto& here : self_.ports) {
     for (const auto& there : peer_.ports)
       add_path(connector_ ? PathId{here.nic, there.nic} : PathId{there.nic, here.nic});
+  }
 }
 
 Path* Session::find_path(PathId id) {
@@ -110,9 +112,10 @@ void Session::fence(Path& path, Cause cause, Cause peer_cause) {
   path.down_since = now_;
   ++telemetry_.counters.paths_down;
   note(EventKind::kPathDown, path, 0, path.in_flight_bytes);
-  if (log_.enabled(LogLevel::kInfo))
+  if (log_.enabled(LogLevel::kInfo)) {
     log_.write(LogLevel::kInfo, fmt::format("path {} to rank {}: down ({})", to_text(path.id), peer_.rank,
                                             cause == Cause::kTold ? to_text(peer_cause) : to_text(cause)));
+  }
   reading_ = &path;
   reading_opening_ = false;
   path.link->drain_and_close(now_, *this);
@@ -191,9 +194,10 @@ void Session::apply_fenced(Path& path, Epoch epoch, const IntervalSet& have) {
   path.next_notice = kNever;
   if (path.state != PathState::kFencing) return;
   path.state = wanted(path) ? PathState::kClosed : PathState::kDrained;
-  if (log_.enabled(LogLevel::kInfo))
+  if (log_.enabled(LogLevel::kInfo)) {
     log_.write(LogLevel::kInfo, fmt::format("path {} to rank {}: both ends agree {:.1f} ms after it went down",
                                             to_text(path.id), peer_.rank, to_ms(now_ - path.down_since)));
+  }
 }
 
 void Session::observe(const Path& path, Cause cause, bool at_peer) {

@@ -224,9 +224,10 @@ void Session::send_full_state(Path& path) {
   for (const GroupId group : ended_groups_)
     if (!post(path, FrameType::kGroupEnd, encode(group))) full_state_due_ = true;
   if (!post(path, FrameType::kNicState, encode(nic_state()))) full_state_due_ = true;
-  for (const auto& other : paths_)
+  for (const auto& other : paths_) {
     if (other->idle_told && other->link)
       post(path, FrameType::kPathIdle, encode(PathIdleBody{other->id, other->epoch}));
+  }
 
   const bool all = config_.rules.resend_credit_after_fence || std::exchange(group_joined_, false);
   std::vector<CreditEntry> credits = inbox_.take_new_credits();

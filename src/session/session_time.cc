@@ -81,12 +81,13 @@ void Session::judge_silence(Path& path) {
   const bool peer_speaks = std::any_of(paths_.begin(), paths_.end(), [&](const auto& other) {
     return other.get() != &path && other->link && other->last_alive > quiet_since;
   });
-  if (peer_speaks)
+  if (peer_speaks) {
     deferred_.push_back(
         {.kind = Deferred::Kind::kFence, .path = path.id, .epoch = path.epoch, .cause = Cause::kSilent, .have = {}});
-  else if (connector_ && !path.opening && now_ - quiet_since >= config_.limits.all_silent_reconnect &&
-           now_ - path.last_attempt >= config_.limits.open_timeout)
+  } else if (connector_ && !path.opening && now_ - quiet_since >= config_.limits.all_silent_reconnect &&
+             now_ - path.last_attempt >= config_.limits.open_timeout) {
     try_open(path);  // beside the old connection, which goes on if the peer was only asleep
+  }
 }
 
 void Session::send_heartbeat(Path& path) {
@@ -111,9 +112,10 @@ void Session::run_drain(Path& path) {
     path.idle_told = true;
     path.idle_told_at = now_;
   }
-  if (path.peer_idle && nics_here_.at(path.here).drained)
+  if (path.peer_idle && nics_here_.at(path.here).drained) {
     deferred_.push_back(
         {.kind = Deferred::Kind::kFence, .path = path.id, .epoch = path.epoch, .cause = Cause::kDrained, .have = {}});
+  }
 }
 
 // True: the peer's control connection has ended, its server says that nobody listens, and no rail answers.
@@ -131,9 +133,10 @@ void Session::judge_peer() {
   const Duration quiet = now_ - last_heard_;
   if (peer_bye_ && (!any_live() || (speechless && quiet >= config_.limits.bye_timeout)))
     return end(SessionState::kFinished, {Fault::kPeerDown, fmt::format("rank {} has left", peer_.rank)});
-  if (speechless && peer_gone())
+  if (speechless && peer_gone()) {
     return end(SessionState::kPeerDown,
                {Fault::kPeerDown, fmt::format("rank {} ({}): its process is gone", peer_.rank, peer_.host)});
+  }
   if (quiet < config_.limits.peer_timeout) return;
   std::string nics;
   for (const auto& port : peer_.ports) nics += (nics.empty() ? "" : ", ") + port.name;

@@ -145,10 +145,11 @@ std::vector<StatsView> read_stats(const std::string& directory) {
     if (!entry.is_regular_file(error)) continue;
     const auto view = StatsReader::read(entry.path().string());
     if (!view) continue;
-    if (lives(view->stats.process))
+    if (lives(view->stats.process)) {
       views.push_back(*view);
-    else
+    } else {
       fs::remove(entry.path(), error);
+    }
   }
   std::ranges::sort(views, {}, [](const StatsView& view) {
     return std::tuple(view.stats.server, view.stats.rank, view.stats.process);

@@ -32,9 +32,10 @@ class NoLog final : public Log {
 
 inline ProcessInfo process(std::uint64_t id, std::uint32_t rank, int nics) {
   ProcessInfo info{.process = {id}, .server = {rank}, .rank = rank, .host = "host" + std::to_string(rank), .ports = {}};
-  for (int i = 0; i < nics; ++i)
+  for (int i = 0; i < nics; ++i) {
     info.ports.push_back(
         {.nic = {static_cast<std::uint8_t>(i)}, .name = "eth" + std::to_string(i), .listen = {}, .speed_bytes_s = 0});
+  }
   return info;
 }
 
@@ -82,9 +83,10 @@ struct Pair {
     return n;
   }
   bool all_up() const {
-    for (const auto& end : ends)
+    for (const auto& end : ends) {
       for (const PathView& path : end->paths())
         if (path.nic_here == path.nic_there && path.state != PathState::kUp) return false;
+    }
     return true;
   }
 

@@ -34,9 +34,10 @@ void write_names(std::FILE* file, const std::vector<sim::Occupancy>& occupancy) 
 
 Status write_timeline(const std::string& path, const std::vector<sim::Occupancy>& occupancy) {
   const std::unique_ptr<std::FILE, int (*)(std::FILE*)> file(std::fopen(path.c_str(), "w"), std::fclose);
-  if (!file)
+  if (!file) {
     return fail(Fault::kMisuse,
                 fmt::format("the timeline can not be written to {}: {}", path, std::generic_category().message(errno)));
+  }
   fmt::print(file.get(), "[\n");
   write_names(file.get(), occupancy);
   for (std::size_t i = 0; i < occupancy.size(); ++i) {

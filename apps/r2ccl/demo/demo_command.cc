@@ -151,10 +151,11 @@ class Demo final {
     const auto changes = lab_->step(start_, steady_now());
     if (!changes) return std::unexpected(changes.error());
     for (const DemoLab::Change& change : *changes) {
-      if (change.begins)
+      if (change.begins) {
         story.on_begun(change.fault, change.at);
-      else
+      } else {
         story.on_healed(change.fault, change.at);
+      }
     }
     return {};
   }

@@ -57,10 +57,11 @@ Json round_list(const DemoSeries& series, Instant start) {
 std::string inside_script(const Json& model) {
   std::string text;
   for (const char c : json_text(model)) {
-    if (c == '<')
+    if (c == '<') {
       text += "\\u003c";
-    else
+    } else {
       text += c;
+    }
   }
   return text;
 }

@@ -37,9 +37,10 @@ std::vector<FaultSpec> demo_faults(const DemoPlan& plan) {
 
 Status check_faults(const DemoPlan& plan) {
   for (const FaultSpec& spec : plan.faults) {
-    if (spec.server.value >= plan.servers || spec.nic.value >= plan.nics)
+    if (spec.server.value >= plan.servers || spec.nic.value >= plan.nics) {
       return fail(Fault::kMisuse, fmt::format("fault '{}': there are servers 0 to {} with NICs 0 to {}", to_text(spec),
                                               plan.servers - 1, plan.nics - 1));
+    }
     if (spec.at.unit != FaultStart::Unit::kTime)
       return fail(Fault::kMisuse, fmt::format("fault '{}': the demo takes times only, e.g. at=2s", to_text(spec)));
   }

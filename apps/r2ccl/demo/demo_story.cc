@@ -99,10 +99,11 @@ void DemoStory::on_fault_event(std::uint32_t rank, const DemoEvent& event) {
   Chapter* chapter = plan_.in_lab ? nullptr : chapter_of(rank, event.number);
   if (chapter == nullptr) return;
   const auto index = static_cast<std::size_t>(chapter - chapters_.data());
-  if (event.kind == EventKind::kFaultHealed)
+  if (event.kind == EventKind::kFaultHealed) {
     on_healed(index, event.at);
-  else
+  } else {
     on_begun(index, event.at);
+  }
 }
 
 void DemoStory::on_path_down(Chapter& chapter, const PathEnd& end, const DemoEvent& event) {
@@ -261,10 +262,11 @@ NicMark DemoStory::mark(std::uint32_t server, std::uint32_t nic) const {
   for (const Chapter& chapter : chapters_) {
     const FaultStory& facts = chapter.facts;
     if (facts.spec.server.value != server || facts.spec.nic.value != nic || !facts.begun) continue;
-    if (!facts.healed)
+    if (!facts.healed) {
       mark = NicMark::kBroken;
-    else if (!chapter.away.empty())
+    } else if (!chapter.away.empty()) {
       mark = NicMark::kReturning;
+    }
   }
   return mark;
 }
@@ -310,10 +312,11 @@ void DemoStory::measure(std::size_t index, FaultStory& story) const {
   for (std::size_t i = 0; i < chapters_.size(); ++i) {
     const FaultStory& other = chapters_[i].facts;
     if (i == index || !other.begun) continue;
-    if (*other.begun > begun)
+    if (*other.begun > begun) {
       after = std::min(after, *other.begun);
-    else
+    } else {
       before = std::max(before, other.back.value_or(other.healed.value_or(begun)) + kCalm);
+    }
   }
   const Instant repaired = std::min(story.repaired.value_or(begun), healed);
   const Instant back = std::max(story.back.value_or(healed), healed);

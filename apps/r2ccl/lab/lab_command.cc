@@ -101,10 +101,11 @@ Result<int> down(const DownOptions& options, const Context& context) {
   std::optional<Error> first;  // the others go all the same
   for (const std::string& name : names) {
     const Status removed = down_one(name);
-    if (removed)
+    if (removed) {
       context.console.line(fmt::format("lab '{}' is gone", name));
-    else if (!first)
+    } else if (!first) {
       first = removed.error();
+    }
   }
   if (first) return std::unexpected(*first);
   return kExitOk;

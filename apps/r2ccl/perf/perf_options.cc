@@ -38,9 +38,10 @@ Result<std::vector<std::uint32_t>> roots_of(const std::string& asked, std::uint3
     return roots;
   }
   const Result<std::uint64_t> root = parse_integer(asked);
-  if (!root || *root >= ranks)
+  if (!root || *root >= ranks) {
     return fail(Fault::kMisuse,
                 fmt::format("-r: '{}' is not one of the {} ranks, counted from 0, nor all", asked, ranks));
+  }
   return std::vector{static_cast<std::uint32_t>(*root)};
 }
 

@@ -111,10 +111,11 @@ class SplitJob final : public MakingJob {
   }
   ~SplitJob() override {
     if (reunion_ == nullptr) return;
-    if (all_told_)
+    if (all_told_) {
       in_background([talk = talk_] { say_farewell(talk); });
-    else
+    } else {
       talk_->abort("the split that it was made for has failed");
+    }
   }
 
   int phases() const override { return first_phase() + (mine_.color == NCCL_SPLIT_NOCOLOR ? 2 : 3); }

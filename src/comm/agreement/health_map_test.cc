@@ -149,10 +149,11 @@ TEST(NicWatch, FarBelowIsSlowSoonerAlsoWhenTheRateWavers) {
 TEST(NicWatch, BelievesNoGuessedRate) {
   NicWatch watch(2);
   Instant now{1h};
-  for (int i = 0; i < 30; ++i)
+  for (int i = 0; i < 30; ++i) {
     EXPECT_EQ(
         look(watch, {{path(0, PathState::kUp, 1e9), path(1, PathState::kUp, 1e8, std::nullopt)}}, now += 100ms)[1],
         kWhole);
+  }
 }
 
 TEST(NicWatch, WhatAPeerSawLongAgoExcusesNothing) {

@@ -17,9 +17,10 @@ class AlleyTest : public testing::Test {
     void* at = memory_.data();
     std::size_t space = memory_.size();
     std::align(64, PeerCopy::bytes_for(2), at, space);
-    for (const std::uint32_t rank : {3U, 5U})
+    for (const std::uint32_t rank : {3U, 5U}) {
       ends_.push_back(std::make_unique<PeerCopy>(static_cast<std::byte*>(at), std::vector{3U, 5U}, rank,
                                                  static_cast<std::uint32_t>(::getpid())));
+    }
   }
   PeerCopy& three() { return *ends_[0]; }
   PeerCopy& five() { return *ends_[1]; }

@@ -51,11 +51,12 @@ StderrLog::StderrLog(LogLevel level, std::string_view file_pattern)
   const std::string name = log_file_name(file_pattern, host_name(), getpid());
   const int fd = open(name.c_str(), O_WRONLY | O_CREAT | O_APPEND | O_CLOEXEC, 0644);
   const int error = errno;
-  if (fd >= 0)
+  if (fd >= 0) {
     fd_ = fd;
-  else
+  } else {
     write(LogLevel::kWarn, fmt::format("log file {} can not be opened ({}); logging to stderr", name,
                                        std::generic_category().message(error)));
+  }
 }
 
 StderrLog::~StderrLog() {

@@ -35,9 +35,10 @@ std::vector<Lane> root_lanes(const Relays& relays, std::uint32_t gpus, std::uint
     deal.steps.push_back(send(relays.rank(relays.root_server(), gpu), {relays.piece(run.server, gpu), kSegment},
                               Buffer::kInput, kDealChannel));
   }
-  if (gpus == 1)
+  if (gpus == 1) {
     deal.steps = {
         send(relays.rank(run.server, 0), {relays.piece(run.server, 0), kSegment}, Buffer::kInput, kFarChannel)};
+  }
   return {std::move(own), std::move(deal)};
 }
 

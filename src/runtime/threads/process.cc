@@ -95,9 +95,10 @@ Result<std::unique_ptr<Process>> Process::create(const Settings& settings, const
   TcpConfig tcp;
   tcp.send_buffer_bytes = tcp.receive_buffer_bytes = static_cast<int>(settings.socket_buffer_bytes);
   tcp.congestion_control = settings.tcp_congestion;
-  if (!tcp.congestion_control.empty() && !has_congestion_control(tcp.congestion_control))
+  if (!tcp.congestion_control.empty() && !has_congestion_control(tcp.congestion_control)) {
     return fail(Fault::kMisuse, fmt::format("R2CCL_TCP_CONGESTION: this system has no '{}', or does not let us use it.",
                                             tcp.congestion_control));
+  }
   auto dialer = TcpDialer::open(*nics, tcp);
   if (!dialer) return std::unexpected(dialer.error());
 
@@ -165,9 +166,10 @@ Status Process::join(const UniqueId& id, Duration within) {
   if (driver_->wait_until([](Engine& engine) { return engine.ready(); }, deadline)) return {};
   std::string why;
   driver_->with_engine([&](Engine& engine) { why = engine.join_failure(job); });
-  if (why.empty())
+  if (why.empty()) {
     why = fmt::format("Not all processes have joined the job at {} within {:.0f} s.", to_text(id.root.front()),
                       to_seconds(within));
+  }
   return fail(Fault::kPeerDown, why);
 }
 

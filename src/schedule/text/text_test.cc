@@ -347,10 +347,11 @@ TEST(ScheduleText, ChangedTextIsRefusedOrSurvivesTheRoundTrip) {
     std::string text(kSmallText);
     for (std::uint64_t n = 1 + bits() % 3; n > 0; --n) {
       const std::size_t at = bits() % text.size();
-      if (bits() % 2 == 0)
+      if (bits() % 2 == 0) {
         text[at] = kChars[bits() % kChars.size()];
-      else
+      } else {
         text.erase(at, 1 + bits() % 4);
+      }
     }
     const auto parsed = parse_schedule(text);
     if (!parsed) {

@@ -19,9 +19,10 @@ Result<std::uint64_t> Inbox::receive(StreamKey key, MemoryRef memory, std::uint6
   if (!groups_.contains(key.group))
     return fail(Fault::kMisuse, fmt::format("group {:x} has not joined this session", key.group.value));
   Stream& stream = streams_[key];
-  if (stream.posted - stream.first_sequence >= limits_.stream_operations_max)
+  if (stream.posted - stream.first_sequence >= limits_.stream_operations_max) {
     return fail(Fault::kBusy, fmt::format("stream {}: {} receives are pending", key.stream.value,
                                           stream.posted - stream.first_sequence));
+  }
   const std::uint64_t sequence = stream.posted++;
   Message& message = *message_for(stream, sequence);
   message.posted = true;
@@ -44,9 +45,10 @@ void Inbox::end_group(GroupId group, const Error& error) {
     Stream& stream = it->second;
     std::uint64_t sequence = stream.first_sequence;
     for (Message& message : stream.messages) {
-      if (message.posted && !message.delivered)
+      if (message.posted && !message.delivered) {
         done_.push_back(
             {message.token, it->first.group, it->first.stream, sequence, message.tag, 0, std::unexpected(error)});
+      }
       if (!message.delivered) release_eager(message.eager_charged);
       ++sequence;
     }

@@ -129,9 +129,10 @@ bool Outbox::on_receipt(const IntervalSet& have, std::vector<Receipted>& forgott
   if (chunks_.empty()) return true;
   const std::uint64_t base = chunks_.front().id.value;
   for (std::uint64_t id = base; id < have.cumulative(); ++id) receipt_one(chunks_[id - base], forgotten);
-  for (const IntervalSet::Range& range : have.ranges())
+  for (const IntervalSet::Range& range : have.ranges()) {
     for (std::uint64_t id = std::max(range.first, base); id <= range.last; ++id)
       receipt_one(chunks_[id - base], forgotten);
+  }
   receipts_.merge(have);
   pop_finished();
   return true;
@@ -151,9 +152,10 @@ void Outbox::receipt_one(OutChunk& chunk, std::vector<Receipted>& forgotten) {
   message.finished = true;
   --unfinished_;
   Status status;
-  if ((message.flags & DataBody::kOversize) != 0)
+  if ((message.flags & DataBody::kOversize) != 0) {
     status = fail(Fault::kMisuse, fmt::format("message {} of {} bytes is longer than the receive posted for it",
                                               chunk.sequence, message.memory.length));
+  }
   complete(chunk.key, chunk.sequence, message, std::move(status));
   if (message.copy) {
     copied_bytes_ -= message.memory.length;
@@ -196,9 +198,10 @@ void Outbox::on_path_fenced(PathId path, Epoch epoch) {
 }
 
 std::optional<ChunkId> Outbox::oldest_on(PathId path, Epoch epoch) const {
-  for (const OutChunk& chunk : chunks_)
+  for (const OutChunk& chunk : chunks_) {
     for (const Copy& copy : chunk.copies)
       if (copy.path == path && copy.epoch == epoch && !chunk.receipted) return chunk.id;
+  }
   return std::nullopt;
 }
 
@@ -315,9 +318,10 @@ OutChunk& Outbox::take_next(SendReason& reason) {
   chunk.sequence = stream.next_cut;
   chunk.offset = message.cut;
   chunk.flags = message.flags;
-  if ((message.flags & DataBody::kOversize) == 0)
+  if ((message.flags & DataBody::kOversize) == 0) {
     chunk.length =
         static_cast<std::uint32_t>(std::min<std::uint64_t>(message.chunk_bytes, message.memory.length - message.cut));
+  }
   message.cut += chunk.length;
   if (message.cut == message.memory.length || (message.flags & DataBody::kOversize) != 0) {
     message.cut_all = true;

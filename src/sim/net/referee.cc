@@ -49,18 +49,21 @@ void Referee::on_event(std::size_t process, std::size_t peer, const Event& event
       return;
     case EventKind::kPathUp:
       here.opened.insert({event.path, event.epoch});
-      if (fence_clock(here, {event.path, event.epoch}) != nullptr)
+      if (fence_clock(here, {event.path, event.epoch}) != nullptr) {
         violation(fmt::format("{}: path {} opened with epoch {}, which this end had already declared dead", who,
                               r2ccl::to_text(event.path), event.epoch.value));
+      }
       return;
     case EventKind::kPathDown:
       if (leaving_[process] || leaving_[peer]) return;
-      if (scenario_.calm && !(scenario_.drains() && (event.cause == Cause::kDrained || event.cause == Cause::kTold)))
+      if (scenario_.calm && !(scenario_.drains() && (event.cause == Cause::kDrained || event.cause == Cause::kTold))) {
         violation(fmt::format("{}: path {} went down ({}) although nothing was wrong", who, r2ccl::to_text(event.path),
                               r2ccl::to_text(event.cause)));
-      if (scenario_.never_silent && event.cause == Cause::kSilent)
+      }
+      if (scenario_.never_silent && event.cause == Cause::kSilent) {
         violation(
             fmt::format("{}: path {} was judged silent although it was only slow", who, r2ccl::to_text(event.path)));
+      }
       return;
     case EventKind::kFenceSent:
       if (here.fenced.emplace(PathEpoch{event.path, event.epoch}, clock_).second) ++fences_;
@@ -80,9 +83,10 @@ void Referee::on_copy(const std::string& who, End& here, End& there, const Event
   Chunk& chunk = here.out[event.number];
   if (event.kind == EventKind::kChunkSent && !chunk.copies.empty())
     violation(fmt::format("{}: chunk {} was sent for the first time twice", who, event.number));
-  if (here.fenced.contains(copy))
+  if (here.fenced.contains(copy)) {
     violation(fmt::format("{}: chunk {} went out on path {} epoch {} after that end had fenced it", who, event.number,
                           r2ccl::to_text(event.path), event.epoch.value));
+  }
   if (event.kind == EventKind::kChunkReplayed && scenario_.calm)
     violation(fmt::format("{}: chunk {} was replayed although nothing was wrong", who, event.number));
   if (event.kind == EventKind::kChunkReplayed) check_replay(who, chunk, there, event);
@@ -108,14 +112,16 @@ void Referee::check_replay(const std::string& who, const Chunk& chunk, End& ther
     if (fence == nullptr && !failed) copy_alive = true;
     if (fence != nullptr && (chunk.placed_clock == 0 || chunk.placed_clock > *fence)) lost_behind_fence = true;
   }
-  if (!lost_behind_fence)
+  if (!lost_behind_fence) {
     violation(fmt::format("{}: chunk {} was replayed although no path it took was fenced by the receiver without it",
                           who, event.number));
+  }
   // A copy whose group was aborted before it went out is void although its path lives on. Communicators that are done
   // abort their group.
-  if (copy_alive && !scenario_.aborts(1) && !scenario_.collectives)
+  if (copy_alive && !scenario_.aborts(1) && !scenario_.collectives) {
     violation(fmt::format("{}: chunk {} was replayed although a copy was on a path the receiver had not fenced", who,
                           event.number));
+  }
 }
 
 void Referee::on_placed(const std::string& who, End& here, End& there, const Event& event) {
@@ -128,12 +134,14 @@ void Referee::on_placed(const std::string& who, End& here, End& there, const Eve
   Chunk& chunk = found->second;
   if (chunk.placed_clock != 0) violation(fmt::format("{}: chunk {} was announced twice", who, event.number));
   if (chunk.placed_clock == 0) chunk.placed_clock = clock_;
-  if (std::ranges::find(chunk.copies, copy, &SentCopy::way) == chunk.copies.end())
+  if (std::ranges::find(chunk.copies, copy, &SentCopy::way) == chunk.copies.end()) {
     violation(fmt::format("{}: chunk {} was placed from path {} epoch {}, on which it was never sent", who,
                           event.number, r2ccl::to_text(event.path), event.epoch.value));
-  if (fence_clock(here, copy) != nullptr)
+  }
+  if (fence_clock(here, copy) != nullptr) {
     violation(fmt::format("{}: chunk {} was placed from path {} epoch {} after that end had fenced it", who,
                           event.number, r2ccl::to_text(event.path), event.epoch.value));
+  }
 }
 
 }  // namespace r2ccl::sim

@@ -230,9 +230,10 @@ RunReport ScenarioRun::run() {
     referee_.violation(std::string("bug: ") + bug.what());
   }
   if (world_.exhausted()) referee_.violation(fmt::format("the run took more than {} events", kEventsMax));
-  for (std::size_t i = 0; i < processes_.size(); ++i)
+  for (std::size_t i = 0; i < processes_.size(); ++i) {
     if (world_.spins(processes_[i]->slot()))
       referee_.violation(fmt::format("process {} spins: it asks to be stepped at once, in vain", i));
+  }
   RunReport report;
   report.violations = referee_.violations();
   report.ok = report.violations.empty();

@@ -185,9 +185,10 @@ void SimProcess::check_bounds(Session& session) {
   const SessionLimits& limits = scenario_.session.limits;
   for (const PathView& path : session.paths()) {
     // A chunk may be there twice: first sent, and hedged back from another path.
-    if (path.in_flight_bytes > 2 * limits.chunk_window * limits.chunk_bytes)
+    if (path.in_flight_bytes > 2 * limits.chunk_window * limits.chunk_bytes) {
       referee_.violation(
           fmt::format("process {}: path {} holds {} bytes", index_, r2ccl::to_text(path.path), path.in_flight_bytes));
+    }
   }
 }
 

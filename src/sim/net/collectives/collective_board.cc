@@ -66,18 +66,20 @@ void CollectiveBoard::on_begun(std::size_t communicator, std::uint32_t rank, con
   const auto [found, first] = used_.try_emplace({communicator, plan.operation}, plan.algorithm, map, rank);
   const Used& used = found->second;
   const std::string what = fmt::format("collective {} of communicator {}", plan.operation, communicator);
-  if (map.version != plan.health_version)
+  if (map.version != plan.health_version) {
     referee_.violation(
         fmt::format("{}: rank {} shows map {} and plans with {}", what, rank, map.version, plan.health_version));
+  }
   if (!first && (used.map != map || used.algorithm != plan.algorithm)) {
     referee_.violation(fmt::format("{}: rank {} uses map {} and {}, rank {} uses map {} and {}", what, rank,
                                    map.version, plan.algorithm, used.rank, used.map.version, used.algorithm));
   }
   if (found == used_.begin()) return;
   const auto& [key, before] = *std::prev(found);
-  if (key.first == communicator && before.map.version > map.version)
+  if (key.first == communicator && before.map.version > map.version) {
     referee_.violation(
         fmt::format("{}: rank {} uses map {} after map {}", what, rank, map.version, before.map.version));
+  }
 }
 
 bool CollectiveBoard::has_run(std::size_t communicator) const {
@@ -122,12 +124,13 @@ std::string CollectiveBoard::wrong_about(std::size_t communicator, const HealthM
                                          const std::vector<ProcessId>& ids) {
   const PlannedCommunicator& plan = scenario_.collectives->communicators[communicator];
   std::vector<ProcessInfo> members;
-  for (const std::uint8_t process : plan.process)
+  for (const std::uint8_t process : plan.process) {
     members.push_back({.process = ids[process],
                        .server = {std::uint64_t{scenario_.server_of(process)} + 1},
                        .rank = 0,
                        .host = {},
                        .ports = {}});
+  }
   const std::uint32_t gpus = place(members, 1).gpus;
   for (std::size_t i = 0; i < map.nic.size(); ++i) {
     const std::size_t first_rank = i / scenario_.data_nics * gpus;

@@ -324,10 +324,11 @@ bool CommMember::over() const {
 
 std::string CommMember::unfinished() const {
   if (!communicator_) return "was never made";
-  if (state() == CommState::kFailed && meets_again())
+  if (state() == CommState::kFailed && meets_again()) {
     return fmt::format(
         "communicator {} rank {} {}", index_, rank_,
         met_again_ ? "waits for ranks that have not heard where to meet again" : "has not heard where to meet again");
+  }
   return fmt::format(
       "communicator {} rank {} is in state {} with {} batches open and {} to come; it waits for ranks {}", index_,
       rank_, static_cast<int>(state()), pending_.size(), batches_ - next_,
