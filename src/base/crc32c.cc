@@ -111,7 +111,10 @@ template <std::size_t kStretch>
   std::uint64_t wide = crc;
   for (; end - at >= 8; at += 8) wide = _mm_crc32_u64(wide, word_at<std::uint64_t>(at));
   crc = static_cast<std::uint32_t>(wide);
-  if (end - at >= 4) crc = _mm_crc32_u32(crc, word_at<std::uint32_t>(at)), at += 4;
+  if (end - at >= 4) {
+    crc = _mm_crc32_u32(crc, word_at<std::uint32_t>(at));
+    at += 4;
+  }
   for (; at != end; ++at) crc = _mm_crc32_u8(crc, static_cast<std::uint8_t>(*at));
   return ~crc;
 }

@@ -23,7 +23,10 @@ class Fifo final {
     Walk() = default;
     Walk(Queue* queue, std::size_t index) : queue_(queue), index_(index) {}
     Element& operator*() const { return (*queue_)[index_]; }
-    Walk& operator++() { return ++index_, *this; }
+    Walk& operator++() {
+      ++index_;
+      return *this;
+    }
     Walk operator++(int) { return std::exchange(*this, Walk(queue_, index_ + 1)); }
     friend bool operator==(const Walk&, const Walk&) = default;
 

@@ -68,7 +68,10 @@ class Mailbox final : public Courier {
 
   // A collective begins, whose messages are marked with `tag`. `keeps_rails`: they leave by the NIC of their lane, or
   // the next one that is alive; else by whichever will be done first.
-  void begin(std::uint64_t tag, bool keeps_rails) { tag_ = tag, keeps_rails_ = keeps_rails; }
+  void begin(std::uint64_t tag, bool keeps_rails) {
+    tag_ = tag;
+    keeps_rails_ = keeps_rails;
+  }
   Status send(std::uint32_t to, std::uint32_t channel, std::optional<NicId> nic, MemoryRef memory,
               std::uint64_t token) override;
   Status receive(std::uint32_t from, std::uint32_t channel, MemoryRef memory, std::uint64_t token) override;

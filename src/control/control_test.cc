@@ -34,7 +34,10 @@ struct Star {
   void settle() {
     for (int round = 0; round < 200; ++round) {
       bool moved = false;
-      while (auto link = providers[1]->accept()) root.accept(std::move(link), now), moved = true;
+      while (auto link = providers[1]->accept()) {
+        root.accept(std::move(link), now);
+        moved = true;
+      }
       if (root_alive) moved |= root.step(now).moved;
       for (auto& [process, client] : clients) moved |= client->step(now).moved;
       if (!moved) return;

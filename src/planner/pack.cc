@@ -329,8 +329,10 @@ TreeShape* shape_of(std::vector<TreeShape>& shapes, const PackedTree& tree) {
 // The packed trees as shapes with weights, and how the pairs use rails.
 void unpack(const Cluster& cluster, const Packer& packer, TreePacking& packing) {
   double all = 0;
-  packer.each(
-      [&](const PackedTree& tree, double weight) { shape_of(packing.shapes, tree)->weight += weight, all += weight; });
+  packer.each([&](const PackedTree& tree, double weight) {
+    shape_of(packing.shapes, tree)->weight += weight;
+    all += weight;
+  });
   double kept = 0;
   for (const TreeShape& shape : packing.shapes) kept += shape.weight < kLeastWeight * all ? 0 : shape.weight;
 

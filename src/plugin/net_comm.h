@@ -39,7 +39,10 @@ inline constexpr int kGroupedMax = 8;  // receives in one request
 // Host memory that NCCL named.
 class NamedRegion final : public Region {
  public:
-  void name(void* data, std::size_t size) { data_ = static_cast<std::byte*>(data), size_ = size; }
+  void name(void* data, std::size_t size) {
+    data_ = static_cast<std::byte*>(data);
+    size_ = size;
+  }
   ByteView bytes() const { return {data_, size_}; }
   std::byte* host() override { return data_; }
   std::size_t size() const override { return size_; }

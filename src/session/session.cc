@@ -149,8 +149,14 @@ Turn Session::step(Instant now) {
   for (const auto& path : paths_) {
     path->blocked = path->posted = false;
     reading_ = path.get();
-    if (path->opening) reading_opening_ = true, turn.moved |= path->opening->step(now, *this);
-    if (path->link) reading_opening_ = false, turn.moved |= path->link->step(now, *this);
+    if (path->opening) {
+      reading_opening_ = true;
+      turn.moved |= path->opening->step(now, *this);
+    }
+    if (path->link) {
+      reading_opening_ = false;
+      turn.moved |= path->link->step(now, *this);
+    }
     reading_ = nullptr;
     if (path->link && path->link->state() == LinkState::kDown) {
       deferred_.push_back({.kind = Deferred::Kind::kFence,
@@ -266,8 +272,12 @@ void Session::undrain(NicId nic, Instant now) {
   ++found->second.version;
   full_state_due_ = true;
   nic_news_at_ = now;
-  for (const auto& path : paths_)
-    if (path->here == nic) path->peer_idle = path->idle_told = false, path->comeback.on_hint(now);
+  for (const auto& path : paths_) {
+    if (path->here == nic) {
+      path->peer_idle = path->idle_told = false;
+      path->comeback.on_hint(now);
+    }
+  }
 }
 
 void Session::finish(Instant now) {

@@ -216,8 +216,12 @@ void Session::on_nic_state(const std::vector<NicStateEntry>& nics) {
     drained_ -= found->second.drained ? 1 : 0;
     found->second = {entry.carrier, entry.drained, entry.version};
     if (!returned) continue;
-    for (const auto& path : paths_)
-      if (path->there == entry.nic) path->peer_idle = path->idle_told = false, path->comeback.on_hint(now_);
+    for (const auto& path : paths_) {
+      if (path->there == entry.nic) {
+        path->peer_idle = path->idle_told = false;
+        path->comeback.on_hint(now_);
+      }
+    }
   }
 }
 

@@ -112,7 +112,8 @@ TEST(Session, PeerIsDownAfterItsTimeoutAndBothEndsAreTold) {
   TestBuffer target(100'000);
   ASSERT_TRUE(pair.ends[1]->receive(kGroup, kStream, target.all(), 0, 1));
   pair.net.unreachable = {kRail0, kRail1, {{0}, {1}}, {{1}, {0}}};
-  pair.net.cut(kRail0), pair.net.cut(kRail1);
+  pair.net.cut(kRail0);
+  pair.net.cut(kRail1);
   for (int i = 0; i < 560; ++i) pair.turn(10ms);
   for (int side : {0, 1}) {
     EXPECT_EQ(pair.ends[side]->state(), SessionState::kPeerDown);

@@ -126,16 +126,23 @@ bool Session::transmit(Path& path, OutChunk& chunk, SendReason reason) {
   switch (reason) {
     case SendReason::kFirst:
       count.bytes_sent += bytes;
-      return note(EventKind::kChunkSent, path, chunk.id.value, bytes), true;
+      note(EventKind::kChunkSent, path, chunk.id.value, bytes);
+      return true;
     case SendReason::kReplay:
-      ++count.replayed_chunks, count.replayed_bytes += bytes;
-      return note(EventKind::kChunkReplayed, path, chunk.id.value, bytes, chunk.copies_made - 1u), true;
+      ++count.replayed_chunks;
+      count.replayed_bytes += bytes;
+      note(EventKind::kChunkReplayed, path, chunk.id.value, bytes, chunk.copies_made - 1u);
+      return true;
     case SendReason::kResend:
-      ++count.resent_chunks, count.resent_bytes += bytes;
-      return note(EventKind::kChunkResent, path, chunk.id.value, bytes, chunk.copies_made - 1u), true;
+      ++count.resent_chunks;
+      count.resent_bytes += bytes;
+      note(EventKind::kChunkResent, path, chunk.id.value, bytes, chunk.copies_made - 1u);
+      return true;
     case SendReason::kHedge:
-      ++count.hedged_chunks, count.hedged_bytes += bytes;
-      return note(EventKind::kChunkHedged, path, chunk.id.value, bytes, chunk.copies_made - 1u), true;
+      ++count.hedged_chunks;
+      count.hedged_bytes += bytes;
+      note(EventKind::kChunkHedged, path, chunk.id.value, bytes, chunk.copies_made - 1u);
+      return true;
   }
   return true;
 }

@@ -22,7 +22,8 @@ TEST(Session, EverySizeArrivesExactlyInBothDirections) {
       TestBuffer source(pattern(size, token & 0xff)), target(size);
       ASSERT_TRUE(pair.ends[1 - from]->receive(kGroup, kStream, target.all(), 0, token));
       ASSERT_TRUE(pair.ends[from]->send(kGroup, kStream, source.all(), token * 3, token));
-      pair.completions[0].clear(), pair.completions[1].clear();
+      pair.completions[0].clear();
+      pair.completions[1].clear();
       ASSERT_TRUE(pair.run_until_completions(1, 1)) << size;
       EXPECT_EQ(source.bytes, target.bytes);
       EXPECT_EQ(pair.completions[1 - from][0].length, size);
@@ -56,7 +57,8 @@ TEST(Session, AMessageWithANicLeavesByThatOneOrTheNext) {
     if (lost) {
       pair.net.unreachable.insert(kRail1);
       pair.net.cut(kRail1);
-      pair.turn(), pair.turn();
+      pair.turn();
+      pair.turn();
     }
     TestBuffer source(pattern(400'000, 1)), target(400'000);
     ASSERT_TRUE(pair.ends[1]->receive(kGroup, kStream, target.all(), 0, 1));
@@ -89,7 +91,8 @@ TEST(Session, AStreamWhoseNicIsFullHoldsNoOtherUp) {
   const StreamId other{2};
   ASSERT_TRUE(pair.ends[1]->receive(kGroup, kStream, many_in.all(), 0, 1));
   ASSERT_TRUE(pair.ends[1]->receive(kGroup, other, few_in.all(), 0, 2));
-  pair.turn(), pair.turn();  // the credits are there
+  pair.turn();
+  pair.turn();  // the credits are there
   pair.net.silent.insert(kRail0);
   ASSERT_TRUE(pair.ends[0]->send(kGroup, kStream, many.all(), 0, 1, NicId{0}));
   pair.turn();
@@ -191,7 +194,8 @@ TEST(Session, TheGrantIsWholeAgainAfterEveryMessage) {
     ASSERT_TRUE(pair.ends[0]->send(kGroup, kStream, source.all(), 0, 1));
     ASSERT_TRUE(pair.run([&] { return pair.telemetry[0].counters.chunks_sent > before; }, 10ms)) << i;
     ASSERT_TRUE(pair.ends[1]->receive(kGroup, kStream, target.all(), 0, 1));
-    pair.completions[0].clear(), pair.completions[1].clear();
+    pair.completions[0].clear();
+    pair.completions[1].clear();
     ASSERT_TRUE(pair.run_until_completions(0, 1)) << i;
     pair.run([] { return false; }, 2ms);  // for the receipt
   }
@@ -205,7 +209,8 @@ TEST(Session, LargerEagerMessagesAreNotCopiedAndWaitAtTheOtherEnd) {
   std::uint8_t seed = 1;
   for (const std::size_t bytes : {100'000, 200'000, 50'000, 9'000, 150'000}) {  // their memory there is used again
     TestBuffer source(pattern(bytes, seed)), target(bytes);
-    pair.completions[0].clear(), pair.completions[1].clear();
+    pair.completions[0].clear();
+    pair.completions[1].clear();
     ASSERT_TRUE(pair.ends[0]->send(kGroup, kStream, source.all(), 0, 1));
     ASSERT_TRUE(pair.run_until_completions(1, 0)) << bytes;
     std::ranges::fill(source.bytes, std::byte{0});

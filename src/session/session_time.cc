@@ -32,8 +32,10 @@ void Session::run_timers() {
     Path& path = *owner;
     if (path.link) {
       if (now_ >= path.next_sample) judge_silence(path);
-      if (path.state == PathState::kProbation && (now_ >= path.probation_until || !trusted))
-        trust(path), trusted = true;
+      if (path.state == PathState::kProbation && (now_ >= path.probation_until || !trusted)) {
+        trust(path);
+        trusted = true;
+      }
       if (path.link) send_heartbeat(path);
       if (path.link && !wanted(path)) run_drain(path);
     }

@@ -111,7 +111,10 @@ class ControlTestProvider final : public Provider {
   }
 
   void cut() {
-    for (auto& weather : weather_) weather->cut = true, ++weather->stirs;
+    for (auto& weather : weather_) {
+      weather->cut = true;
+      ++weather->stirs;
+    }
     weather_.clear();
     ++stirs_;
   }

@@ -85,7 +85,9 @@ HWY_NOINLINE void apply(const Ranges& ranges, const Operation operation) {
   const std::size_t lead = (block - reinterpret_cast<std::uintptr_t>(destination) % block) % block;
   if (lead % kWidest == 0 && lead > 0 && left >= kManyBlocks * block) {
     apply_part(lead);
-    left -= lead, destination += lead, first += lead;
+    left -= lead;
+    destination += lead;
+    first += lead;
     if (!ranges.one_block) second += lead;
   }
   for (; left >= block; left -= block, destination += block, first += block, second += second_step) {

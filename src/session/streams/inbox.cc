@@ -130,7 +130,10 @@ bool Inbox::on_chunk(const DataBody& body, std::uint32_t payload_bytes) {
   const auto found = streams_.find(key);
   if ((body.flags & DataBody::kVoid) != 0 || found == streams_.end() || !groups_.contains(body.group)) {
     const std::uint64_t bytes = (body.flags & DataBody::kVoid) != 0 ? body.total : payload_bytes;
-    if (eager) eager_held_ += eager_charge(bytes), release_eager(eager_charge(bytes));
+    if (eager) {
+      eager_held_ += eager_charge(bytes);
+      release_eager(eager_charge(bytes));
+    }
     urgent_ = true;
     return true;
   }

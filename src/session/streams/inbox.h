@@ -88,7 +88,10 @@ class Inbox final {
   // Chunks that came in since the last receipt, and whether a sender waits for one of them.
   std::size_t unreceipted() const { return unreceipted_; }
   bool receipt_urgent() const { return urgent_; }
-  void on_receipt_sent() { unreceipted_ = unreceipted_bytes_ = 0, urgent_ = false; }
+  void on_receipt_sent() {
+    unreceipted_ = unreceipted_bytes_ = 0;
+    urgent_ = false;
+  }
 
  private:
   struct Message {

@@ -30,7 +30,10 @@ std::optional<std::size_t> choose_path(std::span<const StripeCandidate> paths, s
     const bool avoided = paths.size() > 1 && path.in_flight_bytes == 0 && now >= path.try_at;
     if (avoided && bytes >= RateMeter::kChunkMin) return i;
     const double finish = static_cast<double>(path.in_flight_bytes + bytes) / path.rate_bytes_s * path.distance_weight;
-    if (!best || finish + kResolution < best_finish) best = i, best_finish = finish;
+    if (!best || finish + kResolution < best_finish) {
+      best = i;
+      best_finish = finish;
+    }
   }
   if (!best) return std::nullopt;
   if (is_full(paths[*best], bytes, limits)) return std::nullopt;

@@ -116,7 +116,10 @@ void Fair::share_rates() {
     std::size_t tightest = 0;
     double least = kNever;
     for (std::size_t port = 0; port < spare_.size(); ++port) {
-      if (users_[port] > 0 && spare_[port] / users_[port] < least) least = spare_[port] / users_[port], tightest = port;
+      if (users_[port] > 0 && spare_[port] / users_[port] < least) {
+        least = spare_[port] / users_[port];
+        tightest = port;
+      }
     }
     for (Flow& flow : flows_) {
       const auto end = flow.ports + flow.port_count;

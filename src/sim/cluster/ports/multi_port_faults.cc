@@ -99,7 +99,10 @@ std::optional<NicPair> MultiPort::choose(const Side& out, const Side& in, const 
   std::optional<NicPair> best;
   double best_s = kNever;
   const auto consider = [&](NicPair nics, double end_s) {
-    if (end_s < best_s) best = nics, best_s = end_s;
+    if (end_s < best_s) {
+      best = nics;
+      best_s = end_s;
+    }
   };
   if (cluster_.fabric == Fabric::kRails) {
     for (std::uint32_t k = 0; k < cluster_.nics; ++k) consider({k, k}, end_of({k, k}));
