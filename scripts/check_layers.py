@@ -4,6 +4,7 @@
   includes   src/<folder>, and apps/, include only what their row of layers.txt allows; include paths start at src/ or at apps/;
              only tests include src/testing
   habits     no clock, sleep, environment, thread or printing below runtime/threads, except where the outside world begins
+  commas     one statement does one thing: `a = 1, b = 2;` is two
   size       files stop at 800 lines and are mentioned above 400; lines of C++ at 120 columns; folders of src/ and apps/ at 25 files
   names      no two types at the level of a namespace and no two headers share a name: what links fine in one program is silently
              merged in the next (tests may name what is theirs as they like)
@@ -42,6 +43,16 @@ TYPE = re.compile(r"^(?:template\s*<[^\n]*>\s*)?(?:class|struct|union|enum(?:\s+
 INCLUDE = re.compile(r'^\s*#\s*include\s*"([^"]+)"')
 # Spelt in parts so that this file passes its own check.
 MACHINE_PATH = re.compile(r"(?<![\w.$}])/(?:" + "|".join(["home", "root", "work", "Users"]) + r")/\w")
+# Of statements without what their brackets hold. A block ends one, but not a list of values behind a name, or a lambda.
+BLOCK = re.compile(r"(?:^|\)|\b(?:else|do|try|const|override|noexcept|final)|namespace [\w:]*|struct \w+)\s*\{\}$")
+HEADER = re.compile(r"^(?:(?:if|for|while|switch)(?: constexpr)? ?\(\)|else\b|do\b|"
+                    r"(?:case [\w:]+|default|public|private|protected) ?:(?!:)) *")
+TEMPLATE_ARGUMENTS = re.compile(r"(?<=\w)<[^<>;=]*>")
+# What is done, and not the first of several names that are declared.
+PLACE = r"[\w:.>\[\]()-]+"
+DONE = re.compile(r"^(?:(?:return|throw)\b.*|(?:\+\+|--).*|.*(?:\+\+|--)|" + PLACE + r"\(\)|"
+                  r"\*?" + PLACE + r" ?(?:[-+*/|&^%]|<<|>>)?=(?!=).*)$")
+
 NAMED_TEST = re.compile(r"`([A-Z]\w+\.[A-Z]\w+)`")
 TEST_DEFINITION = re.compile(r"^TEST(?:_F|_P)?\(\s*(\w+),\s*(\w+)\)", re.M)
 TEXT_SUFFIXES = {".h", ".cc", ".cu", ".py", ".sh", ".md", ".txt", ".cmake", ".json", ".yml", ".svg", ""}
@@ -96,6 +107,42 @@ def check_habits(path, text):
             found = pattern.search(line)
             if found:
                 yield number, f"`{found.group(0).strip(' (')}` {why}"
+
+
+def statements(text):
+    """(line, statement) of what ends with a semicolon outside parentheses. What brackets hold is left out of it; blocks among that
+    are looked at by themselves."""
+    text = re.sub(r"(?m)^[ \t]*#(?:[^\n\\]|\\\n)*", "", strip_comments_and_strings(text))
+    outer, said, line = [], [], 1  # outer: what was said before each bracket that is open
+    for char in text:
+        if char in "([{":
+            outer.append((char, said + [(line, char)]))
+            said = []
+        elif char in ")]}" and outer:
+            said = outer.pop()[1] + [(line, char)]
+        elif char == ";" and (not outer or outer[-1][0] == "{"):
+            words = "".join(char for _, char in said)
+            first = next((number for number, char in said if not char.isspace()), line)
+            yield first, " ".join(words.split())
+            said = []
+            continue
+        else:
+            said.append((line, char))
+        if char == "\n":
+            line += 1
+        if char == "}" and (not outer or outer[-1][0] == "{") and BLOCK.search("".join(char for _, char in said)):
+            said = []
+
+
+def check_commas(text):
+    for number, statement in statements(text):
+        while (rest := HEADER.sub("", statement, count=1)) != statement:
+            statement = rest
+        while (rest := TEMPLATE_ARGUMENTS.sub("", statement)) != statement:
+            statement = rest
+        first, comma, _ = statement.partition(",")
+        if comma and DONE.match(first.strip()):
+            yield number, f"`{first.strip()}, …` is two statements; in braces where there is one"
 
 
 def check_header(text):
@@ -163,6 +210,7 @@ def findings_of_source(path, text, layers):
     """All errors of one file of src/ or apps/; `path` is relative to src/, or starts with apps/."""
     yield from check_includes(path, text, layers)
     yield from check_habits(path, text)
+    yield from check_commas(text)
 
 
 def check_tree(root):

@@ -74,6 +74,33 @@ class Columns(unittest.TestCase):
         self.assertEqual(list(check.check_columns("\n" + "x" * 121)), [(2, "121 columns; lines stop at 120")])
 
 
+class Commas(unittest.TestCase):
+    def commas(self, text):
+        return [line for line, _ in check.check_commas(text)]
+
+    def test_each_comma_between_things_that_are_done_is_found(self):
+        for statement in ["a = b, c = d;", "return x(), y;", "++a, ++b;", "a++, b();", "throw a(), b;", "f(1, 2), g();",
+                          "p->list[i].value += 2, *q = 3;", "if (a) b = 1, c = 2;", "for (int i = 0; i < 3; ++i) f(i), g(i);",
+                          "if (a) {\n} else b = 1, c = 2;", "case Kind::kOne: f(), g();", "while (a())\n  b(), c();",
+                          "auto f = [&](int x) { a = x, b = x; };", "run([&] { f(), g(); }, 3);", "x = y<int, long>(), z = 1;",
+                          "void f() { a = 1, b = 2; }", "struct A {\n  void f() { a_ = 1, b_ = 2; }\n};"]:
+            self.assertEqual(len(self.commas(statement)), 1, statement)
+
+    def test_it_is_named_by_its_line(self):
+        self.assertEqual(self.commas("int a;\n\nvoid f() {\n  g();\n  a = 1,\n  b = 2;\n}\n"), [5])
+
+    def test_headers_lists_and_declarations_may_have_commas(self):
+        for statement in ["for (a = 1, b = 2; a < b; ++a, --b) f(a, b);", "int a = 1, b = 2;", "std::map<int, int> a, b;",
+                          "const auto [a, b] = f(1, 2);", "Foo x(1), y{2};", "std::size_t a = f(1), *b = nullptr;",
+                          "enum class E { kA = 1, kB };", "A::A() : a_(1), b_(2) { f(); }", "struct A final : B, C { int x; };",
+                          "f(a = 1, b = 2);", "x = {1, 2, 3};", "return {a, b};", "template <class A, class B> void f();",
+                          "std::uint64_t a_ = 0, b_ = 0;", "a = b ? f(c, d) : g<int, int>(e);", "// a = 1, b = 2;",
+                          "#define TWO(a, b) a = 1, b = 2;", "auto f = [a, b](int c, int d) { return c; };",
+                          "using A = std::function<void(int, int)>;", "public:\n  int a = 0, b = 0;",
+                          "const bool same = a < b, other = c > d;"]:
+            self.assertEqual(self.commas(statement), [], statement)
+
+
 class Habits(unittest.TestCase):
     def test_each_banned_call_is_found(self):
         for call in ["std::chrono::steady_clock::now()", "std::this_thread::sleep_for(1ms)", "usleep(5)", "std::getenv(\"A\")",
