@@ -1,6 +1,7 @@
 // Four ranks in one process sum a vector each, twice: once waiting in the call, once on host streams.
 //
-//   g++ -std=c++17 -Iinclude examples/allreduce.cc -Lbuild/lib -lr2ccl -Wl,-rpath,$PWD/build/lib -o allreduce && ./allreduce
+//   g++ -std=c++17 -Iinclude examples/allreduce.cc -Lbuild/lib -lr2ccl -Wl,-rpath,$PWD/build/lib -o allreduce
+//   ./allreduce
 
 #include <r2ccl.h>
 

@@ -243,7 +243,8 @@ R2CCL_TWINS(ncclResult_t, ncclRedOpDestroy, ncclRedOp_t op, ncclComm_t comm);
 
 // Collectives. Every rank calls them in the same order. In n ranks with a count of c:
 //   AllReduce, Broadcast, Reduce    c elements each; in place: the same buffer twice
-//   AllGather, Gather               c from each rank, n * c where they arrive, ordered by rank; in place: the rank's own block
+//   AllGather, Gather               c from each rank, n * c where they arrive, ordered by rank; in place: the rank's
+//                                   own block
 //   ReduceScatter, Scatter          n * c where they start, c for each rank; in place: the rank's own block
 //   AlltoAll                        n * c to n * c; block j goes to rank j
 // Buffers that only the root uses may be NULL elsewhere.

@@ -1,5 +1,6 @@
-// Goal: a communicator goes through its states as its header says, and every call that was submitted ends, right or with a sentence.
-// Method: ranks are processes in memory, in one thread; the test moves the clock. Broken networks are in sim/.
+// Goal: a communicator goes through its states as its header says, and every call that was submitted ends, right or
+// with a sentence. Method: ranks are processes in memory, in one thread; the test moves the clock. Broken networks
+// are in sim/.
 
 #include "comm/communicator.h"
 

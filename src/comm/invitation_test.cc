@@ -1,5 +1,5 @@
-// Goal: whoever is invited hears of the id from the first of them, however late that one is, or why not; nobody else does.
-// Method: processes in memory; the test moves the clock.
+// Goal: whoever is invited hears of the id from the first of them, however late that one is, or why not; nobody else
+// does. Method: processes in memory; the test moves the clock.
 
 #include "comm/invitation.h"
 

@@ -1,6 +1,7 @@
 #pragma once
-// Engines of several processes joined in memory, in one thread, with all that a communicator needs of them: the shipped provider, with
-// its frames and its handshake, over byte streams in memory. The test moves the clock and kills processes.
+// Engines of several processes joined in memory, in one thread, with all that a communicator needs of them: the
+// shipped provider, with its frames and its handshake, over byte streams in memory. The test moves the clock and
+// kills processes.
 
 #include <cstdint>
 #include <deque>

@@ -1,5 +1,5 @@
-// A peer that is slow, busy or asleep is no fault: no path goes down because of it. Each takes ten seconds of waiting, so
-// ctest begins them early and beside others.
+// A peer that is slow, busy or asleep is no fault: no path goes down because of it. Each takes ten seconds of
+// waiting, so ctest begins them early and beside others.
 
 #include <fmt/format.h>
 #include <gtest/gtest.h>
