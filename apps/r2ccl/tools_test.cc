@@ -336,19 +336,20 @@ TEST(ChildProcesses, OneThatDoesNotEndIsKilledAtTheDeadline) {
 TEST(BareCopy, MovesEveryMessageThroughTheRing) {
   std::vector<Fd> here, there;
   for (std::size_t nic = 0; nic < 3; ++nic) {
-    auto [first, second] = connect_bare(bench_address(nic));
-    here.push_back(std::move(first));
-    there.push_back(std::move(second));
+    auto ends = connect_bare(bench_address(nic));
+    ASSERT_TRUE(ends) << ends.error().what;
+    here.push_back(std::move(ends->first));
+    there.push_back(std::move(ends->second));
   }
   const CopyPlan plan{.messages = 5, .message_bytes = 50'000, .slots = 5};
   Bytes ring(plan.slots * plan.message_bytes);
   Children children;
   ASSERT_TRUE(children.start([&](LineChannel&) {
     fill_pattern({0, 1, 0}, ring);
-    bare_send(here, plan, ring);
-    return kExitOk;
+    return bare_send(here, plan, ring) ? kExitOk : kExitFailed;
   }));
-  bare_receive(there, plan, ring);
+  const Status received = bare_receive(there, plan, ring);
+  EXPECT_TRUE(received) << received.error().what;
   EXPECT_EQ(count_wrong({0, 1, 0}, ring), 0u);
   EXPECT_TRUE(children.join(steady_now() + 10s));
 }

@@ -2,37 +2,31 @@
 
 #include <fmt/format.h>
 
+#include <exception>
 #include <nlohmann/json.hpp>
+#include <optional>
+#include <string>
 
 #include "apps/r2ccl/common/command.h"
 
 namespace r2ccl::apps {
 namespace {
 
-template <class T>
-T or_gone(Result<T> result) {
-  if (!result) throw Gone(result.error().what);
-  return std::move(*result);
-}
-
-UniqueId id_from_parent(LineChannel& parent) {
-  const std::optional<std::string> line = parent.receive(steady_now() + kJoinMax);
-  if (!line) throw Gone("the job's id did not come");
-  const Json object = parse_json(*line);
-  if (!object.is_object() || !object.contains("id")) throw Gone("the parent said something else than the job's id");
-  return or_gone(UniqueId::from_hex(object["id"].get<std::string>()));
+Status run_caught(const std::function<Status()>& body) {
+  try {
+    return body();
+  } catch (const std::exception& bug) {
+    return fail(Fault::kBug, bug.what());
+  }
 }
 
 }  // namespace
 
-int run_reporting(LineChannel& parent, const std::function<void()>& body) {
-  try {
-    body();
-    return kExitOk;
-  } catch (const std::exception& error) {
-    parent.send(json_text(Json{{"error", error.what()}}));
-    return kExitFailed;
-  }
+int run_reporting(LineChannel& parent, const std::function<Status()>& body) {
+  const Status done = run_caught(body);
+  if (done) return kExitOk;
+  parent.send(json_text(Json{{"error", done.error().what}}));
+  return kExitFailed;
 }
 
 Result<Json> next_report(Children& children, std::size_t index, Instant deadline) {
@@ -47,22 +41,25 @@ Result<Json> next_report(Children& children, std::size_t index, Instant deadline
   return object;
 }
 
-JobEnd join_job(const Settings& settings, const JobPlace& place, LineChannel& parent) {
-  JobEnd end;
-  ProcessOptions options;
-  options.rank = place.rank;
-  end.process = or_gone(Process::create(settings, options));
-  UniqueId id;
-  if (place.rank == 0) {
-    id = or_gone(end.process->host(place.size));
-    parent.send(json_text(Json{{"id", id.to_hex()}}));
-  } else {
-    id = id_from_parent(parent);
+Result<Json> await_word(LineChannel& parent, std::string_view key, std::string_view job) {
+  const std::optional<std::string> line = parent.receive(steady_now() + kJoinMax);
+  if (!line) return fail(Fault::kPeerDown, fmt::format("{}'s {} did not come", job, key));
+  const Json object = parse_json(*line);
+  if (!object.is_object() || !object.contains(key))
+    return fail(Fault::kBug, fmt::format("the parent said something else than {}'s {}", job, key));
+  return object[key];
+}
+
+Result<UniqueId> share_id(LineChannel& parent, std::uint32_t rank, const std::function<Result<UniqueId>()>& make,
+                          std::string_view job) {
+  if (rank == 0) {
+    Result<UniqueId> id = make();
+    if (id) parent.send(json_text(Json{{"id", id->to_hex()}}));
+    return id;
   }
-  if (const Status joined = end.process->join(id, kJoinMax); !joined) throw Gone(joined.error().what);
-  end.secret = id.secret;
-  end.process->driver().with_engine([&](Engine& engine) { end.roster = engine.roster(); });
-  return end;
+  const Result<Json> id = await_word(parent, "id", job);
+  if (!id) return std::unexpected(id.error());
+  return UniqueId::from_hex(id->get<std::string>());
 }
 
 Status pass_id(Children& children, Instant deadline) {

@@ -19,6 +19,7 @@
 #include "apps/r2ccl/demo/demo_view.h"
 #include "base/units.h"
 #include "env/settings.h"
+#include "runtime/threads/process.h"
 
 namespace r2ccl::apps {
 namespace {
@@ -115,7 +116,10 @@ class Demo final {
     const Instant planned = steady_now() + kLoopbackLead;
     for (std::uint32_t rank = 0; rank < plan_.servers; ++rank) {
       const Status started = children_.start([&, rank](LineChannel& parent) {
-        return run_reporting(parent, [&] { run_demo_rank(plan_, rank, planned, settings, parent); });
+        return run_reporting(parent, [&]() -> Status {
+          run_demo_rank(plan_, rank, planned, settings, parent);
+          return {};
+        });
       });
       if (!started) return started;
     }

@@ -5,7 +5,7 @@
 #include <string>
 #include <vector>
 
-#include "apps/r2ccl/common/job.h"
+#include "apps/r2ccl/common/json.h"
 #include "apps/r2ccl/demo/demo_story.h"
 
 namespace r2ccl::apps {

@@ -5,7 +5,7 @@
 #include <string>
 #include <vector>
 
-#include "apps/r2ccl/common/job.h"
+#include "apps/r2ccl/common/json.h"
 #include "base/time.h"
 #include "telemetry/telemetry.h"
 

@@ -9,6 +9,7 @@
 
 #include "apps/r2ccl/demo/demo_report.h"
 #include "telemetry/telemetry.h"
+#include "topology/nic.h"
 
 namespace r2ccl::apps {
 

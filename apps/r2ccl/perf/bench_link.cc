@@ -5,7 +5,11 @@
 #include <sys/resource.h>
 
 #include <algorithm>
+#include <memory>
 #include <nlohmann/json.hpp>
+#include <tuple>
+#include <utility>
+#include <vector>
 
 #include "apps/r2ccl/common/child.h"
 #include "apps/r2ccl/common/job.h"
@@ -13,6 +17,7 @@
 #include "apps/r2ccl/perf/bench_end.h"
 #include "apps/r2ccl/perf/bench_report.h"
 #include "env/settings.h"
+#include "runtime/threads/process.h"
 
 namespace r2ccl::apps {
 namespace {
@@ -40,14 +45,17 @@ struct BareEnds {
   Fd ping;
 };
 
-std::pair<BareEnds, BareEnds> connect_all(std::uint64_t paths) {
+Result<std::pair<BareEnds, BareEnds>> connect_all(std::uint64_t paths) {
   std::pair<BareEnds, BareEnds> ends;
   for (std::uint64_t nic = 0; nic < paths; ++nic) {
-    auto [first, second] = connect_bare(bench_address(nic));
-    ends.first.streams.push_back(std::move(first));
-    ends.second.streams.push_back(std::move(second));
+    auto stream = connect_bare(bench_address(nic));
+    if (!stream) return std::unexpected(stream.error());
+    ends.first.streams.push_back(std::move(stream->first));
+    ends.second.streams.push_back(std::move(stream->second));
   }
-  std::tie(ends.first.ping, ends.second.ping) = connect_bare(bench_address(0));
+  auto ping = connect_bare(bench_address(0));
+  if (!ping) return std::unexpected(ping.error());
+  std::tie(ends.first.ping, ends.second.ping) = std::move(*ping);
   return ends;
 }
 
@@ -70,60 +78,93 @@ double idle_cpu_percent() {
 // One of the two processes. Both go through the same phases in the same order; the first one sends, asks and measures.
 class BenchProcess final {
  public:
-  BenchProcess(const LinkPlan& plan, const Settings& settings, bool first, const BareEnds& bare, LineChannel& parent)
+  static Result<std::unique_ptr<BenchProcess>> create(const LinkPlan& plan, const Settings& settings, bool first,
+                                                      const BareEnds& bare, LineChannel& parent) {
+    auto plain = BenchEnd::create(with_checksum(settings, false), first, parent);
+    if (!plain) return std::unexpected(plain.error());
+    auto checked = BenchEnd::create(with_checksum(settings, true), first, parent);
+    if (!checked) return std::unexpected(checked.error());
+    return std::unique_ptr<BenchProcess>(
+        new BenchProcess(plan, first, bare, parent, std::move(*plain), std::move(*checked)));
+  }
+
+  Status run() {
+    for (std::uint64_t round = 0; round < plan_.options.rounds; ++round) {
+      if (const Status copied = copy_round(); !copied) return copied;
+    }
+    for (std::uint64_t round = 0; round < plan_.options.rounds; ++round) {
+      if (const Status asked = ping_round(); !asked) return asked;
+    }
+    plain_->finish();
+    parent_.send(json_text(Json{{"idle_cpu_percent", idle_cpu_percent()}}));
+    checked_->finish();
+    return {};
+  }
+
+ private:
+  BenchProcess(const LinkPlan& plan, bool first, const BareEnds& bare, LineChannel& parent,
+               std::unique_ptr<BenchEnd> plain, std::unique_ptr<BenchEnd> checked)
       : plan_(plan),
         first_(first),
         bare_(bare),
         parent_(parent),
         memory_(plan.copy.message_bytes * kSlots),
-        plain_(with_checksum(settings, false), {first ? 0u : 1u, 2}, parent),
-        checked_(with_checksum(settings, true), {first ? 0u : 1u, 2}, parent) {}
+        plain_(std::move(plain)),
+        checked_(std::move(checked)) {}
 
-  void run() {
-    for (std::uint64_t round = 0; round < plan_.options.rounds; ++round) {
-      const double bare = seconds_of([&] { copy_bare(); });
-      const double plain = seconds_of([&] { copy(plain_); });
-      const double checked = seconds_of([&] { copy(checked_); });
-      report({{"bytes", plan_.copy.messages * plan_.copy.message_bytes},
-              {"bare_s", bare},
-              {"plain_s", plain},
-              {"checksum_s", checked}});
-    }
-    for (std::uint64_t round = 0; round < plan_.options.rounds; ++round) {
-      const auto trips = plan_.trips_per_round;
-      const double bare = seconds_of([&] { first_ ? bare_ping(bare_.ping, trips) : bare_pong(bare_.ping, trips); });
-      const double ours = seconds_of([&] { first_ ? checked_.ping(trips) : checked_.pong(trips); });
-      report({{"trips", trips}, {"bare_trip_s", bare}, {"our_trip_s", ours}});
-    }
-    plain_.finish();
-    parent_.send(json_text(Json{{"idle_cpu_percent", idle_cpu_percent()}}));
-    checked_.finish();
-  }
-
- private:
   static Settings with_checksum(Settings settings, bool checksum) {
     settings.checksum = checksum ? "on" : "off";
     return settings;
   }
 
+  Status copy_round() {
+    const auto bare = seconds_of([&] { return copy_bare(); });
+    if (!bare) return std::unexpected(bare.error());
+    const auto plain = seconds_of([&] { return copy(*plain_); });
+    if (!plain) return std::unexpected(plain.error());
+    const auto checked = seconds_of([&] { return copy(*checked_); });
+    if (!checked) return std::unexpected(checked.error());
+    report({{"bytes", plan_.copy.messages * plan_.copy.message_bytes},
+            {"bare_s", *bare},
+            {"plain_s", *plain},
+            {"checksum_s", *checked}});
+    return {};
+  }
+
+  Status ping_round() {
+    const std::uint64_t trips = plan_.trips_per_round;
+    const auto bare = seconds_of([&] { return bare_trips(trips); });
+    if (!bare) return std::unexpected(bare.error());
+    const auto ours = seconds_of([&] { return trips_of(*checked_, trips); });
+    if (!ours) return std::unexpected(ours.error());
+    report({{"trips", trips}, {"bare_trip_s", *bare}, {"our_trip_s", *ours}});
+    return {};
+  }
+
   // Both ends meet first, so that neither waits for the other's earlier phase inside the measurement.
   template <class Body>
-  double seconds_of(const Body& body) {
-    first_ ? bare_ping(bare_.ping, 1) : bare_pong(bare_.ping, 1);
+  Result<double> seconds_of(const Body& body) {
+    if (const Status met = bare_trips(1); !met) return std::unexpected(met.error());
     const Instant start = steady_now();
-    body();
+    if (const Status done = body(); !done) return std::unexpected(done.error());
     return to_seconds(steady_now() - start);
   }
 
-  void copy_bare() {
-    first_ ? bare_send(bare_.streams, plan_.copy, memory_) : bare_receive(bare_.streams, plan_.copy, memory_);
-    first_ ? bare_ping(bare_.ping, 1) : bare_pong(bare_.ping, 1);
+  Status bare_trips(std::uint64_t trips) {
+    return first_ ? bare_ping(bare_.ping, trips) : bare_pong(bare_.ping, trips);
+  }
+  Status trips_of(BenchEnd& end, std::uint64_t trips) { return first_ ? end.ping(trips) : end.pong(trips); }
+
+  Status copy_bare() {
+    const Status copied =
+        first_ ? bare_send(bare_.streams, plan_.copy, memory_) : bare_receive(bare_.streams, plan_.copy, memory_);
+    return copied ? bare_trips(1) : copied;
   }
 
-  void copy(BenchEnd& end) {
+  Status copy(BenchEnd& end) {
     HostRegion ring(memory_.data(), memory_.size());
-    first_ ? end.send(plan_.copy, ring) : end.receive(plan_.copy, ring);
-    first_ ? end.ping(1) : end.pong(1);
+    const Status copied = first_ ? end.send(plan_.copy, ring) : end.receive(plan_.copy, ring);
+    return copied ? trips_of(end, 1) : copied;
   }
 
   void report(const Json& object) {
@@ -135,7 +176,7 @@ class BenchProcess final {
   const BareEnds& bare_;
   LineChannel& parent_;
   Bytes memory_;
-  BenchEnd plain_, checked_;
+  std::unique_ptr<BenchEnd> plain_, checked_;  // go first: they use the memory above
 };
 
 Settings bench_settings(Settings settings, std::uint64_t paths, bool first) {
@@ -147,11 +188,14 @@ Settings bench_settings(Settings settings, std::uint64_t paths, bool first) {
 
 Status start_both(Children& children, const LinkPlan& plan, const Settings& settings) {
   const auto ends = connect_all(plan.options.paths);
+  if (!ends) return std::unexpected(ends.error());
   for (const bool first : {true, false}) {
     const Status started = children.start([&, first](LineChannel& parent) {
-      return run_reporting(parent, [&] {
+      return run_reporting(parent, [&]() -> Status {
         const Settings mine = bench_settings(settings, plan.options.paths, first);
-        BenchProcess(plan, mine, first, first ? ends.first : ends.second, parent).run();
+        auto process = BenchProcess::create(plan, mine, first, first ? ends->first : ends->second, parent);
+        if (!process) return std::unexpected(process.error());
+        return (*process)->run();
       });
     });
     if (!started) return started;

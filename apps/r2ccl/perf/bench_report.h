@@ -6,7 +6,7 @@
 #include <vector>
 
 #include "apps/r2ccl/common/console.h"
-#include "apps/r2ccl/common/job.h"
+#include "apps/r2ccl/common/json.h"
 
 namespace r2ccl::apps {
 

@@ -11,7 +11,7 @@
 #include <string>
 #include <vector>
 
-#include "apps/r2ccl/common/job.h"
+#include "apps/r2ccl/common/json.h"
 #include "health/verdict.h"
 #include "telemetry/telemetry.h"
 #include "topology/nic.h"

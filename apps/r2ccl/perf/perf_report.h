@@ -6,7 +6,7 @@
 #include <string>
 #include <vector>
 
-#include "apps/r2ccl/common/job.h"
+#include "apps/r2ccl/common/json.h"
 #include "apps/r2ccl/perf/perf_collective.h"
 
 namespace r2ccl::apps {

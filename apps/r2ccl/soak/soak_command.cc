@@ -6,7 +6,7 @@
 #include <nlohmann/json.hpp>
 
 #include "apps/r2ccl/common/become.h"
-#include "apps/r2ccl/common/job.h"
+#include "apps/r2ccl/common/json.h"
 #include "apps/r2ccl/lab/lab_run.h"
 #include "apps/r2ccl/run/run_children.h"
 #include "apps/r2ccl/soak/soak_rank.h"

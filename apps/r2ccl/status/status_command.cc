@@ -5,7 +5,7 @@
 #include <nlohmann/json.hpp>
 #include <span>
 
-#include "apps/r2ccl/common/job.h"
+#include "apps/r2ccl/common/json.h"
 #include "apps/r2ccl/common/table.h"
 #include "base/units.h"
 #include "env/settings.h"
