@@ -1,6 +1,7 @@
 #include "apps/r2ccl/common/rank_job.h"
 
 #include <algorithm>
+#include <utility>
 
 #include "apps/r2ccl/common/command.h"
 
@@ -14,62 +15,74 @@ void grow(std::vector<std::byte>& memory, std::size_t bytes) {
   if (memory.size() < std::max<std::size_t>(bytes, 1)) memory.resize(std::max<std::size_t>(bytes, 1));
 }
 
-}  // namespace
-
-void must(const Status& status) {
-  if (!status) throw Failed(status.error().what);
+Status run_all(Comm& comm, const std::vector<Call>& calls) {
+  if (calls.size() == 1) return comm.run(calls.front());
+  const auto ticket = comm.submit(calls);
+  if (!ticket) return std::unexpected(ticket.error());
+  return comm.wait(*ticket);
 }
 
-Result<RankJob> join_job(const Launched& launch, const Settings& settings, const CommConfig& config) {
-  const auto place = place_of(launch);
+}  // namespace
+
+Result<JobSeat> seat_of(const Launched& launch) {
+  auto place = place_of(launch);
   if (!place) return std::unexpected(place.error());
-  RankJob job{make_world(settings_for(settings, *place), *place), nullptr};
-  const auto id = meet(*job.world, launch);
+  return JobSeat{launch.rank, launch.size, std::move(*place), [launch](World& world) { return meet(world, launch); }};
+}
+
+Result<RankJob> join_job(const JobSeat& seat, const Settings& settings, const CommConfig& config) {
+  RankJob job{std::make_unique<World>(settings_for(settings, seat.place), seat.place), nullptr};
+  const auto id = seat.learn_id(*job.world);
   if (!id) return std::unexpected(id.error());
-  auto comm = job.world->join(*id, launch.rank, launch.size, config);
+  auto comm = job.world->join(*id, seat.rank, seat.size, config);
   if (!comm) return std::unexpected(comm.error());
   job.comm = std::move(*comm);
   if (const Status joined = job.comm->wait_joined(); !joined) return std::unexpected(joined.error());
   return job;
 }
 
-void Side::barrier() {
+Status Side::barrier() {
   std::int32_t one = 1;
-  reduce(&one, 1, DataType::kInt32, ReduceName::kSum);
+  return reduce(&one, 1, DataType::kInt32, ReduceName::kSum);
 }
 
-std::uint64_t Side::sum(std::uint64_t value) {
-  reduce(&value, 1, DataType::kUint64, ReduceName::kSum);
+Result<std::uint64_t> Side::sum(std::uint64_t value) {
+  const Status reduced = reduce(&value, 1, DataType::kUint64, ReduceName::kSum);
+  if (!reduced) return std::unexpected(reduced.error());
   return value;
 }
 
-std::uint64_t Side::max(std::uint64_t value) {
-  reduce(&value, 1, DataType::kUint64, ReduceName::kMax);
+Result<std::uint64_t> Side::max(std::uint64_t value) {
+  const Status reduced = reduce(&value, 1, DataType::kUint64, ReduceName::kMax);
+  if (!reduced) return std::unexpected(reduced.error());
   return value;
 }
 
-std::vector<double> Side::mean(std::vector<double> values) {
-  reduce(values.data(), values.size(), DataType::kFloat64, ReduceName::kAvg);
+Result<std::vector<double>> Side::mean(std::vector<double> values) {
+  const Status reduced = reduce(values.data(), values.size(), DataType::kFloat64, ReduceName::kAvg);
+  if (!reduced) return std::unexpected(reduced.error());
   return values;
 }
 
-std::vector<std::string> Side::gather(const std::string& text) {
-  const std::uint64_t length = max(text.size());
+Result<std::vector<std::string>> Side::gather(const std::string& text) {
+  const auto length = max(text.size());
+  if (!length) return std::unexpected(length.error());
   std::string padded = text;
-  padded.resize(length, ' ');
-  std::string all(length * comm_.size(), ' ');
-  must(comm_.run({.kind = CallKind::kAllGather,
-                  .input = padded.data(),
-                  .output = all.data(),
-                  .count = length,
-                  .type = DataType::kUint8}));
+  padded.resize(*length, ' ');
+  std::string all(*length * comm_.size(), ' ');
+  const Status gathered = comm_.run({.kind = CallKind::kAllGather,
+                                     .input = padded.data(),
+                                     .output = all.data(),
+                                     .count = *length,
+                                     .type = DataType::kUint8});
+  if (!gathered) return std::unexpected(gathered.error());
   std::vector<std::string> texts;
-  for (std::uint32_t rank = 0; rank < comm_.size(); ++rank) texts.push_back(all.substr(rank * length, length));
+  for (std::uint32_t rank = 0; rank < comm_.size(); ++rank) texts.push_back(all.substr(rank * *length, *length));
   return texts;
 }
 
-void Side::reduce(void* data, std::uint64_t count, DataType type, ReduceName name) {
-  must(comm_.run({.input = data, .output = data, .count = count, .type = type, .op = {name}}));
+Status Side::reduce(void* data, std::uint64_t count, DataType type, ReduceName name) {
+  return comm_.run({.input = data, .output = data, .count = count, .type = type, .op = {name}});
 }
 
 void CheckedCalls::prepare(const PerfCase& one) {
@@ -89,18 +102,12 @@ void CheckedCalls::fill(const PerfCase& one, PerfData& data) {
   data.fill(input_, one.rank);
 }
 
-Duration CheckedCalls::run(const PerfCase& one, const std::function<void()>& on_begin) {
+Result<Duration> CheckedCalls::run(const PerfCase& one, const std::function<void()>& on_begin) {
   const std::vector<Call> calls = calls_of(one, input_.data(), output_.data());
-  side_.barrier();
+  if (const Status ready = side_.barrier(); !ready) return std::unexpected(ready.error());
   on_begin();
   const Instant begin = steady_now();
-  if (calls.size() == 1) {
-    must(comm_.run(calls.front()));
-  } else {
-    const auto ticket = comm_.submit(calls);
-    if (!ticket) throw Failed(ticket.error().what);
-    must(comm_.wait(*ticket));
-  }
+  if (const Status done = run_all(comm_, calls); !done) return std::unexpected(done.error());
   return steady_now() - begin;
 }
 

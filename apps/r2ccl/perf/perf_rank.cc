@@ -22,17 +22,15 @@ class PerfRank final {
       : options_(options), comm_(comm), side_(comm), calls_(comm), console_(console) {}
 
   // Every row, in the order that all ranks share.
-  void run(const PerfWork& work) {
+  Status run(const PerfWork& work) {
     print(perf_header());
     for (const DataType type : work.types) {
       for (const ReduceName op : work.ops) {
-        PerfData data(type, op, comm_.size());
-        for (const std::uint32_t root : work.roots) {
-          for (const std::uint64_t bytes : work.sizes) measure(*work.collective, data, {type, op, root, bytes});
-        }
+        if (const Status measured = measure_all(work, type, op); !measured) return measured;
       }
     }
     print(perf_summary(rows_));
+    return {};
   }
 
   const std::vector<PerfRow>& rows() const { return rows_; }
@@ -56,7 +54,18 @@ class PerfRank final {
     std::uint64_t bytes;
   };
 
-  void measure(const PerfCollective& collective, PerfData& data, const Shape& shape) {
+  Status measure_all(const PerfWork& work, DataType type, ReduceName op) {
+    PerfData data(type, op, comm_.size());
+    for (const std::uint32_t root : work.roots) {
+      for (const std::uint64_t bytes : work.sizes) {
+        const Status measured = measure(*work.collective, data, {type, op, root, bytes});
+        if (!measured) return measured;
+      }
+    }
+    return {};
+  }
+
+  Status measure(const PerfCollective& collective, PerfData& data, const Shape& shape) {
     PerfCase one{.collective = &collective,
                  .count = count_for(collective, shape.bytes, size_of(shape.type), comm_.size()),
                  .type = shape.type,
@@ -65,18 +74,22 @@ class PerfRank final {
                  .rank = comm_.rank(),
                  .ranks = comm_.size()};
     if (shape.op == ReduceName::kPreMulSum) one.op.scalar = premul_scalar(shape.type, one.ranks, one.rank);
-    const PerfRow first = row_of(one, data);
-    rows_.push_back(first);
+    const auto first = row_of(one, data);
+    if (!first) return std::unexpected(first.error());
+    rows_.push_back(*first);
     std::optional<PerfRow> second;
     if (collective.in_place) {
       one.in_place = true;
-      second = row_of(one, data);
+      auto row = row_of(one, data);
+      if (!row) return std::unexpected(row.error());
+      second = std::move(*row);
       rows_.push_back(*second);
     }
-    print(perf_line(first, second));
+    print(perf_line(*first, second));
+    return {};
   }
 
-  PerfRow row_of(const PerfCase& one, PerfData& data) {
+  Result<PerfRow> row_of(const PerfCase& one, PerfData& data) {
     PerfRow row;
     row.one = one;
     row.bytes = bytes_of(*one.collective, one.count, size_of(one.type), one.ranks);
@@ -84,25 +97,32 @@ class PerfRank final {
     std::vector<double> times;
     std::uint64_t wrong = 0;
     for (std::uint64_t i = 0; i < options_.warmups + options_.iterations; ++i) {
-      const double time = iterate(one, data, row);
-      if (i >= options_.warmups) times.push_back(time);
+      const auto time = iterate(one, data, row);
+      if (!time) return std::unexpected(time.error());
+      if (i >= options_.warmups) times.push_back(*time);
       if (options_.check != 0) wrong += calls_.wrong(one, data);
     }
-    row.time = spread_of(side_.mean(std::move(times)));
-    if (options_.check != 0) row.wrong = side_.sum(wrong);
+    auto mean = side_.mean(std::move(times));
+    if (!mean) return std::unexpected(mean.error());
+    row.time = spread_of(std::move(*mean));
+    if (options_.check == 0) return row;
+    const auto wrong_anywhere = side_.sum(wrong);
+    if (!wrong_anywhere) return std::unexpected(wrong_anywhere.error());
+    row.wrong = *wrong_anywhere;
     return row;
   }
 
   // Microseconds.
-  double iterate(const PerfCase& one, PerfData& data, PerfRow& row) {
+  Result<double> iterate(const PerfCase& one, PerfData& data, PerfRow& row) {
     if (options_.check != 0) calls_.fill(one, data);
-    const Duration took = calls_.run(one, [&] {
+    const auto took = calls_.run(one, [&] {
       if (row.begun_ms == 0) row.begun_ms = to_ms(steady_now() - start_);
     });
+    if (!took) return std::unexpected(took.error());
     const PlanInUse plan = comm_.plan_in_use();
     row.algorithm = one.collective->kind == CallKind::kSend ? "send_recv" : plan.algorithm;
     row.health_version = plan.health_version;
-    return to_ms(took) * 1e3;
+    return to_ms(*took) * 1e3;
   }
 
   const PerfOptions& options_;
@@ -151,9 +171,11 @@ std::vector<FaultSpec> injected_faults(const Settings& settings, Comm& comm) {
   return specs;
 }
 
-std::vector<FaultRow> all_faults(Side& side, const FactsByNic& mine, const std::vector<FaultSpec>& injected) {
+Result<std::vector<FaultRow>> all_faults(Side& side, const FactsByNic& mine, const std::vector<FaultSpec>& injected) {
+  const auto texts = side.gather(facts_text(mine));
+  if (!texts) return std::unexpected(texts.error());
   FactsByNic all;
-  for (const std::string& text : side.gather(facts_text(mine))) {
+  for (const std::string& text : *texts) {
     for (const auto& [nic, facts] : facts_from(text)) all[nic].merge(facts);
   }
   return fault_rows(all, injected);
@@ -182,19 +204,13 @@ CommConfig config_of(const PerfOptions& options, const Settings& settings) {
   return config;
 }
 
-Result<int> measure_all(const PerfOptions& options, const PerfWork& work, Comm& comm, const Settings& settings,
-                        Console& console) {
-  PerfRank rank(options, comm, console);
-  rank.side().barrier();
+// Every row, and after them what happened to NICs meanwhile.
+Result<std::vector<FaultRow>> measure_watched(PerfRank& rank, const PerfWork& work, Comm& comm,
+                                              const Settings& settings) {
+  if (const Status ready = rank.side().barrier(); !ready) return std::unexpected(ready.error());
   Watching watching(comm);
-  rank.run(work);
-  const std::vector<FaultRow> faults = all_faults(rank.side(), watching.facts(), injected_faults(settings, comm));
-  for (const FaultRow& fault : faults) rank.print(fault_line(fault));
-  if (options.json && comm.rank() == 0) {
-    if (const Status written = write_json(options, rank.rows(), faults, console); !written)
-      return std::unexpected(written.error());
-  }
-  return rank.wrong() == 0 ? kExitOk : kExitFailed;
+  if (const Status measured = rank.run(work); !measured) return std::unexpected(measured.error());
+  return all_faults(rank.side(), watching.facts(), injected_faults(settings, comm));
 }
 
 }  // namespace
@@ -203,16 +219,21 @@ Result<int> run_perf_rank(const PerfOptions& options, const Launched& launch, co
                           Console& console) {
   const auto work = work_of(options, launch.size);
   if (!work) return std::unexpected(work.error());
-  const auto job = join_job(launch, settings, config_of(options, settings));
+  const auto seat = seat_of(launch);
+  if (!seat) return std::unexpected(seat.error());
+  const auto job = join_job(*seat, settings, config_of(options, settings));
   if (!job) return std::unexpected(job.error());
   Comm& comm = *job->comm;
-  try {
-    const Result<int> status = measure_all(options, *work, comm, settings, console);
-    if (const Status ended = comm.finalize(); !ended) return std::unexpected(ended.error());
-    return status;
-  } catch (const Failed& failed) {
-    return fail(Fault::kPeerDown, failed.what());
-  }
+  PerfRank rank(options, comm, console);
+  const auto faults = measure_watched(rank, *work, comm, settings);
+  // Whatever a communicator ends with, the command line was good.
+  if (!faults) return fail(Fault::kPeerDown, faults.error().what);
+  for (const FaultRow& fault : *faults) rank.print(fault_line(fault));
+  Status written;
+  if (options.json && comm.rank() == 0) written = write_json(options, rank.rows(), *faults, console);
+  if (const Status ended = comm.finalize(); !ended) return std::unexpected(ended.error());
+  if (!written) return std::unexpected(written.error());
+  return rank.wrong() == 0 ? kExitOk : kExitFailed;
 }
 
 }  // namespace r2ccl::apps

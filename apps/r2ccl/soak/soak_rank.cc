@@ -72,16 +72,19 @@ class SoakRank final {
   SoakRank(const SoakPlan& plan, Comm& comm, Console& console)
       : plan_(plan), comm_(comm), side_(comm), calls_(comm), console_(console), random_(plan.seed) {}
 
-  SoakFigures run() {
+  Result<SoakFigures> run() {
     for (const FaultSpec& fault : soak_faults(plan_)) faults_.push_back(fault.at.time);
     use_all_memory();
-    side_.barrier();
+    if (const Status ready = side_.barrier(); !ready) return std::unexpected(ready.error());
     StallWatch stalls(comm_);
     const Instant start = steady_now();
     Instant tell_next = start;
-    // Rank 0 says when it is over, so that all stop at the same collective.
-    while (side_.max(comm_.rank() == 0 && steady_now() - start < plan_.length ? 1 : 0) == 1) {
-      one_collective(stalls);
+    for (;;) {
+      // Rank 0 says when it is over, so that all stop at the same collective.
+      const auto more = side_.max(comm_.rank() == 0 && steady_now() - start < plan_.length ? 1 : 0);
+      if (!more) return std::unexpected(more.error());
+      if (*more == 0) break;
+      if (const Status checked = one_collective(stalls); !checked) return std::unexpected(checked.error());
       const Duration elapsed = steady_now() - start;
       if (start + elapsed < tell_next) continue;
       tell_next += kTellEvery;
@@ -107,15 +110,17 @@ class SoakRank final {
     calls_.fill(one, data);
   }
 
-  void one_collective(StallWatch& stalls) {
+  Status one_collective(StallWatch& stalls) {
     const PerfCase one = soak_case(random_, comm_.rank(), comm_.size());
     PerfData data(one.type, one.op.name, one.ranks);
     calls_.prepare(one);
     calls_.fill(one, data);
-    calls_.run(one, [&] { stalls.begin(); });
+    const auto took = calls_.run(one, [&] { stalls.begin(); });
+    if (!took) return std::unexpected(took.error());
     figures_.wrong += calls_.wrong(one, data);
     ++figures_.operations;
     figures_.bytes += bytes_of(*one.collective, one.count, size_of(one.type), one.ranks);
+    return {};
   }
 
   void note_held(Duration elapsed) {
@@ -137,12 +142,19 @@ class SoakRank final {
     if (comm_.rank() == 0 && console_.err_is_terminal()) console_.err("\r\033[K");
   }
 
-  SoakFigures all_ranks(const StallWatch& stalls, Duration elapsed) {
+  Result<SoakFigures> all_ranks(const StallWatch& stalls, Duration elapsed) {
+    const auto wrong = side_.sum(figures_.wrong);
+    const auto worst_stall = side_.max(static_cast<std::uint64_t>(stalls.worst().count()));
+    const auto rss_growth = side_.max(rss_.growth());
+    const auto fd_growth = side_.max(files_.growth());
+    for (const auto* told : {&wrong, &worst_stall, &rss_growth, &fd_growth}) {
+      if (!*told) return std::unexpected(told->error());
+    }
     SoakFigures all = figures_;
-    all.wrong = side_.sum(figures_.wrong);
-    all.worst_stall_ms = static_cast<double>(side_.max(static_cast<std::uint64_t>(stalls.worst().count()))) * 1e-6;
-    all.rss_growth_bytes = side_.max(rss_.growth());
-    all.fd_growth = side_.max(files_.growth());
+    all.wrong = *wrong;
+    all.worst_stall_ms = static_cast<double>(*worst_stall) * 1e-6;
+    all.rss_growth_bytes = *rss_growth;
+    all.fd_growth = *fd_growth;
     all.faults = faults_until(elapsed);
     all.seconds = to_seconds(elapsed);
     return all;
@@ -163,15 +175,15 @@ class SoakRank final {
 
 Result<SoakFigures> run_soak_rank(const SoakPlan& plan, const Launched& launch, const Settings& settings,
                                   Console& console) {
-  const auto job = join_job(launch, settings, {});
+  const auto seat = seat_of(launch);
+  if (!seat) return std::unexpected(seat.error());
+  const auto job = join_job(*seat, settings, {});
   if (!job) return std::unexpected(job.error());
-  try {
-    const SoakFigures figures = SoakRank(plan, *job->comm, console).run();
-    if (const Status ended = job->comm->finalize(); !ended) return std::unexpected(ended.error());
-    return figures;
-  } catch (const Failed& failed) {
-    return fail(Fault::kPeerDown, failed.what());
-  }
+  const Result<SoakFigures> figures = SoakRank(plan, *job->comm, console).run();
+  // Whatever a communicator ends with, the command line was good.
+  if (!figures) return fail(Fault::kPeerDown, figures.error().what);
+  if (const Status ended = job->comm->finalize(); !ended) return std::unexpected(ended.error());
+  return figures;
 }
 
 }  // namespace r2ccl::apps
