@@ -5,7 +5,6 @@
 
 #include <cstdint>
 #include <functional>
-#include <stdexcept>
 #include <string_view>
 
 #include "apps/r2ccl/common/child.h"
@@ -17,11 +16,6 @@
 namespace r2ccl::apps {
 
 inline constexpr Duration kJoinMax = 20s;
-
-// Thrown in a child: its sentence goes to the parent and the child ends.
-struct Gone : std::runtime_error {
-  using std::runtime_error::runtime_error;
-};
 
 // Runs the body of a child; the sentence of its error, or of a bug that it met, is sent to the parent as
 // {"error": ...}. The exit status of the child.

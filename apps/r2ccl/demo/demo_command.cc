@@ -116,10 +116,7 @@ class Demo final {
     const Instant planned = steady_now() + kLoopbackLead;
     for (std::uint32_t rank = 0; rank < plan_.servers; ++rank) {
       const Status started = children_.start([&, rank](LineChannel& parent) {
-        return run_reporting(parent, [&]() -> Status {
-          run_demo_rank(plan_, rank, planned, settings, parent);
-          return {};
-        });
+        return run_reporting(parent, [&] { return run_demo_rank(plan_, rank, planned, settings, parent); });
       });
       if (!started) return started;
     }

@@ -6,9 +6,11 @@
 #include <cmath>
 #include <memory>
 #include <nlohmann/json.hpp>
+#include <utility>
 
 #include "apps/r2ccl/common/command.h"
 #include "apps/r2ccl/common/job.h"
+#include "apps/r2ccl/common/rank_job.h"
 #include "apps/r2ccl/demo/demo_report.h"
 #include "apps/r2ccl/demo/demo_tap.h"
 #include "apps/r2ccl/perf/perf_data.h"
@@ -21,14 +23,8 @@ namespace {
 constexpr Duration kReportEvery = 25ms;
 constexpr Duration kStopMax = 20s;
 
-template <class T>
-T or_gone(Result<T> result) {
-  if (!result) throw Gone(result.error().what);
-  return std::move(*result);
-}
-void or_gone(const Status& status) {
-  if (!status) throw Gone(status.error().what);
-}
+// What a complaint calls it.
+constexpr std::string_view kJob = "the demo";
 
 // One AllReduce. The element after the data is a vote: how many ranks were told to stop. All ranks see the same sum, so
 // they end after the same AllReduce without any other message.
@@ -44,85 +40,74 @@ struct Round {
 
 class DemoRank final {
  public:
-  DemoRank(const DemoPlan& plan, std::uint32_t rank, const Settings& settings, LineChannel& parent)
-      : plan_(plan), rank_(rank), parent_(parent), world_(make_world(settings)) {
+  // Its job is that of all ranks of the demo.
+  DemoRank(const DemoPlan& plan, std::uint32_t rank, LineChannel& parent, RankJob job)
+      : plan_(plan), rank_(rank), parent_(parent), job_(std::move(job)) {
     const std::size_t elements = plan.bytes / sizeof(float);
     for (Round& round : rounds_) round.memory.resize(elements + 1);
-    join(settings);
-    comm_->inspect([&](const Engine& engine, Telemetry& telemetry) {
+    comm().inspect([&](const Engine& engine, Telemetry& telemetry) {
       tap_ = std::make_unique<DemoTap>(engine.self().process, engine.roster(), plan.nics);
       telemetry.set_listener(tap_.get());
     });
   }
   ~DemoRank() {
-    comm_->inspect([](const Engine&, Telemetry& telemetry) { telemetry.set_listener(nullptr); });
+    comm().inspect([](const Engine&, Telemetry& telemetry) { telemetry.set_listener(nullptr); });
   }
   DemoRank(const DemoRank&) = delete;
   DemoRank& operator=(const DemoRank&) = delete;
 
   // The next AllReduce is under way while the last one is checked, so the NICs never wait for the checking.
-  void run() {
+  Status run() {
     parent_.send(json_text(Json{{"ready", true}}));
-    const Instant start = await_go();
+    const auto go = await_word(parent_, "go", kJob);
+    if (!go) return std::unexpected(go.error());
+    const Instant start(Duration(go->get<std::int64_t>()));
     tap_->start(start);
     stop_by_ = start + plan_.length + kStopMax;
-    bool last = false;
-    begin(rounds_[0]);
-    for (std::size_t i = 0; !last; ++i) {
-      Round& next = rounds_[(i + 1) % rounds_.size()];
-      begin(next);
-      last = finish(rounds_[i % rounds_.size()]);
-      if (last) finish(next);
-    }
+    if (const Status over = run_rounds(); !over) return over;
     next_report_ = {};
     report();
     parent_.send(json_text(to_json(totals_)));
-    or_gone(comm_->finalize());
+    return comm().finalize();
   }
 
  private:
-  // Rank 0 makes the id, the parent passes it to the others.
-  void join(const Settings& settings) {
-    UniqueId id;
-    if (rank_ == 0) {
-      id = or_gone(world_->make_id());
-      parent_.send(json_text(Json{{"id", id.to_hex()}}));
-    } else {
-      id = or_gone(UniqueId::from_hex(await("id").get<std::string>()));
+  Comm& comm() { return *job_.comm; }
+
+  Status run_rounds() {
+    if (const Status begun = begin(rounds_[0]); !begun) return begun;
+    for (std::size_t i = 0;; ++i) {
+      Round& next = rounds_[(i + 1) % rounds_.size()];
+      if (const Status begun = begin(next); !begun) return begun;
+      const Result<bool> last = finish(rounds_[i % rounds_.size()]);
+      if (!last) return std::unexpected(last.error());
+      if (!*last) continue;
+      const Result<bool> finished = finish(next);
+      return finished ? Status{} : std::unexpected(finished.error());
     }
-    CommConfig config;
-    config.mode = settings.mode;
-    config.algorithm = settings.algorithm;
-    comm_ = or_gone(world_->join(id, rank_, plan_.servers, config));
-    or_gone(comm_->wait_joined());
   }
 
-  Json await(const char* key) {
-    const std::optional<std::string> line = parent_.receive(steady_now() + kJoinMax);
-    const Json object = line ? parse_json(*line) : Json();
-    if (!object.is_object() || !object.contains(key)) throw Gone(fmt::format("the demo's {} did not come", key));
-    return object[key];
-  }
-  Instant await_go() { return Instant(Duration(await("go").get<std::int64_t>())); }
-
-  void begin(Round& round) {
+  Status begin(Round& round) {
     round.number = begun_++;
     round.data.draw(round.number);
     round.data.fill(round.elements(), rank_);
     round.vote() = stopping_ ? 1 : 0;
-    round.ticket = or_gone(comm_->submit({{.input = round.memory.data(),
-                                           .output = round.memory.data(),
-                                           .count = round.memory.size(),
-                                           .type = DataType::kFloat32}}));
+    auto ticket = comm().submit({{.input = round.memory.data(),
+                                  .output = round.memory.data(),
+                                  .count = round.memory.size(),
+                                  .type = DataType::kFloat32}});
+    if (!ticket) return std::unexpected(ticket.error());
+    round.ticket = std::move(*ticket);
+    return {};
   }
 
   // True when somebody voted for the end.
-  bool finish(Round& round) {
-    while (!comm_->wait_for(round.ticket, kReportEvery)) {
-      listen_to_parent();
+  Result<bool> finish(Round& round) {
+    while (!comm().wait_for(round.ticket, kReportEvery)) {
+      if (const Status heard = listen_to_parent(); !heard) return std::unexpected(heard.error());
       report();
     }
-    or_gone(round.ticket->result);
+    if (!round.ticket->result) return std::unexpected(round.ticket->result.error());
     const Instant now = steady_now();
     const std::span<const std::byte> elements = round.elements();
     const std::uint64_t count = elements.size() / sizeof(float);
@@ -133,17 +118,18 @@ class DemoRank final {
     ++totals_.rounds;
     totals_.checked += count + 1;
     totals_.wrong += wrong;
-    const PlanInUse plan = comm_->plan_in_use();
+    const PlanInUse plan = comm().plan_in_use();
     parent_.send(json_text(to_json(DemoRound{round.number, now, wrong, plan.algorithm, plan.health_version})));
-    listen_to_parent();
+    if (const Status heard = listen_to_parent(); !heard) return std::unexpected(heard.error());
     report();
     return votes > 0;
   }
 
-  void listen_to_parent() {
+  Status listen_to_parent() {
     if (parent_.receive(steady_now())) stopping_ = true;  // it says nothing else
-    if (parent_.closed()) throw Gone("the parent is gone");
-    if (steady_now() > stop_by_) throw Gone("the last AllReduce did not end in time");
+    if (parent_.closed()) return fail(Fault::kPeerDown, "the parent is gone");
+    if (steady_now() > stop_by_) return fail(Fault::kPeerDown, "the last AllReduce did not end in time");
+    return {};
   }
 
   void report() {
@@ -166,9 +152,23 @@ class DemoRank final {
   bool stopping_ = false;
   Instant stop_by_{};
   Instant next_report_{};
-  std::unique_ptr<World> world_;
-  std::shared_ptr<Comm> comm_;  // goes first: it uses the memory of the rounds
+  RankJob job_;  // goes first: it uses the memory of the rounds
 };
+
+// Rank 0 makes the id, the parent passes it to the others.
+JobSeat seat_under(LineChannel& parent, std::uint32_t rank, std::uint32_t size) {
+  const auto learn_id = [&parent, rank](World& world) {
+    return share_id(parent, rank, [&] { return world.make_id(); }, kJob);
+  };
+  return {.rank = rank, .size = size, .learn_id = learn_id};
+}
+
+// A server's interfaces are in a namespace of their own.
+Status enter_server(const DemoPlan& plan, std::uint32_t rank) {
+  const auto server = lab::open_namespace(lab::server_namespace(lab_plan(plan), rank));
+  if (!server) return std::unexpected(server.error());
+  return lab::move_into(*server);
+}
 
 // Loopback has no speed of its own, and its faults are injected.
 std::string loopback_faults(const DemoPlan& plan, std::uint32_t rank, Instant start) {
@@ -192,8 +192,8 @@ std::string loopback_faults(const DemoPlan& plan, std::uint32_t rank, Instant st
 
 }  // namespace
 
-void run_demo_rank(const DemoPlan& plan, std::uint32_t rank, Instant start, const Settings& settings,
-                   LineChannel& parent) {
+Status run_demo_rank(const DemoPlan& plan, std::uint32_t rank, Instant start, const Settings& settings,
+                     LineChannel& parent) {
   Settings mine = settings;
   mine.server = rank;
   mine.fabric = "routed";
@@ -202,11 +202,16 @@ void run_demo_rank(const DemoPlan& plan, std::uint32_t rank, Instant start, cons
   for (std::uint32_t nic = 0; nic < plan.nics; ++nic)
     mine.nics.push_back(plan.in_lab ? lab::nic_name(nic) : to_text(demo_address(rank, nic)));
   if (plan.in_lab) {
-    or_gone(lab::move_into(or_gone(lab::open_namespace(lab::server_namespace(lab_plan(plan), rank)))));
+    if (const Status entered = enter_server(plan, rank); !entered) return entered;
   } else {
     mine.fault = loopback_faults(plan, rank, start);
   }
-  DemoRank(plan, rank, mine, parent).run();
+  CommConfig config;
+  config.mode = mine.mode;
+  config.algorithm = mine.algorithm;
+  auto job = join_job(seat_under(parent, rank, plan.servers), mine, config);
+  if (!job) return std::unexpected(job.error());
+  return DemoRank(plan, rank, parent, std::move(*job)).run();
 }
 
 }  // namespace r2ccl::apps
