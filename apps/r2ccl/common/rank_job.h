@@ -21,6 +21,7 @@
 #include "env/settings.h"
 #include "process/launched_by.h"
 #include "process/world.h"
+#include "topology/discover/meeting_place.h"
 
 namespace r2ccl::apps {
 

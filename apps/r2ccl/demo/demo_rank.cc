@@ -6,7 +6,11 @@
 #include <cmath>
 #include <memory>
 #include <nlohmann/json.hpp>
+#include <span>
+#include <string>
+#include <string_view>
 #include <utility>
+#include <vector>
 
 #include "apps/r2ccl/common/command.h"
 #include "apps/r2ccl/common/job.h"
