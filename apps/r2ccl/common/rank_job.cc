@@ -31,7 +31,7 @@ Result<JobSeat> seat_of(const Launched& launch) {
 }
 
 Result<RankJob> join_job(const JobSeat& seat, const Settings& settings, const CommConfig& config) {
-  RankJob job{std::make_unique<World>(settings_for(settings, seat.place), seat.place), nullptr};
+  RankJob job{make_world(settings_for(settings, seat.place), seat.place), nullptr};
   const auto id = seat.learn_id(*job.world);
   if (!id) return std::unexpected(id.error());
   auto comm = job.world->join(*id, seat.rank, seat.size, config);
