@@ -17,7 +17,7 @@ namespace {
 using Trait = std::function<bool(const Scenario&)>;
 
 struct Sum {
-  std::size_t runs = 0, collectives = 0, repairs = 0, maps = 0, reunions = 0, goodbyes_lost = 0, sessions_shared = 0;
+  std::size_t runs = 0, collectives = 0, repairs = 0, maps = 0, reunions = 0, left_amid_faults = 0, sessions_shared = 0;
 };
 
 // Plans that take their time: some none, some longer than a round of agreement or a repair.
@@ -70,7 +70,7 @@ Sum run_seeds(std::size_t count, const Trait& trait, bool late = false) {
     sum.repairs += report.repairs;
     sum.maps += report.maps;
     sum.reunions += report.reunions;
-    sum.goodbyes_lost += report.goodbyes_lost;
+    sum.left_amid_faults += report.left_amid_faults;
     sum.sessions_shared += report.sessions_shared;
   }
   return sum;
@@ -113,11 +113,12 @@ TEST(Collectives, RanksThatShareAServerSeeItsLostNic) {
   EXPECT_GE(sum.maps, 10u);
 }
 
-// Goodbyes are lost with NICs, and whoever has finished does not wait for the network to heal.
+// Goodbyes may be lost with NICs, and whoever has finished does not wait for the network to heal. So many seeds, because only few
+// scenarios in a thousand tell a rank of a session's end before that of its communicator.
 TEST(Collectives, WhoLeavesWhileTheNetworkFailsHasLeftInPeace) {
   const Sum sum = run_seeds(
-      200, [](const Scenario& scenario) { return scenario.collectives->leave && !scenario.plan.faults.empty(); });
-  EXPECT_GT(sum.goodbyes_lost, 0u) << "somebody must have left without being heard";
+      450, [](const Scenario& scenario) { return scenario.collectives->leave && !scenario.plan.faults.empty(); });
+  EXPECT_GT(sum.left_amid_faults, 100u) << "that many processes must have left while the network failed";
 }
 
 TEST(Collectives, CommunicatorsThatShareSessionsDoNotDisturbEachOther) {

@@ -27,17 +27,12 @@ namespace r2ccl::sim {
 class Referee final {
  public:
   explicit Referee(const Scenario& scenario)
-      : scenario_(scenario),
-        ends_(scenario.processes * scenario.processes),
-        leaving_(scenario.processes),
-        exited_(scenario.processes) {}
+      : scenario_(scenario), ends_(scenario.processes * scenario.processes), leaving_(scenario.processes) {}
 
   void violation(std::string sentence);
   const std::vector<std::string>& violations() const { return violations_; }
 
   void on_event(std::size_t process, std::size_t peer, const Event& event);
-  void on_exit(std::size_t process) { exited_[process] = true; }  // in order
-  bool exited(std::size_t process) const { return exited_[process]; }
   void on_leave(std::size_t process) { leaving_[process] = true; }  // its paths may go down from now on
 
   std::size_t fences() const { return fences_; }
@@ -81,7 +76,6 @@ class Referee final {
   std::uint64_t clock_ = 0;  // counts events, so that "before" means something within one instant
   std::size_t fences_ = 0;
   std::vector<bool> leaving_;
-  std::vector<bool> exited_;
 };
 
 }  // namespace r2ccl::sim

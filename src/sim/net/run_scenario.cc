@@ -245,7 +245,7 @@ RunReport ScenarioRun::run() {
     report.replayed_bytes += process->counters().replayed_bytes;
     report.hedged_bytes += process->counters().hedged_bytes;
     report.resent_bytes += process->counters().resent_bytes;
-    report.goodbyes_lost += process->goodbyes_missed();
+    report.left_amid_faults += process->left_amid_faults() ? 1 : 0;
   }
   report.collectives = board_.collectives();
   report.maps = board_.maps();

@@ -89,9 +89,8 @@ struct RunReport {
   std::size_t collectives = 0;  // that ended right, counted at rank 0
   std::size_t maps = 0;         // of NICs' health that collectives were planned by, beyond each communicator's first
   std::size_t reunions = 0;     // of ranks whose communicator failed
-  std::size_t goodbyes_lost =
-      0;  // a process had exited in order, and another one's session with it had not heard of that
-  std::size_t sessions_shared = 0;  // by two communicators or more that both ran collectives
+  std::size_t left_amid_faults = 0;  // processes that left in order while faults were under way
+  std::size_t sessions_shared = 0;   // by two communicators or more that both ran collectives
   Duration simulated{};
 };
 inline constexpr std::size_t kViolationsMax = 20;

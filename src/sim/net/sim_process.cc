@@ -121,24 +121,13 @@ Turn SimProcess::step(Instant now) {
 void SimProcess::leave_if_done(Instant now) {
   if (!leaving_ && std::ranges::all_of(members_, [](const auto& member) { return member->finished(); })) {
     leaving_ = true;
-    goodbyes_missed_ = unheard();
+    left_amid_faults_ = driver_ != nullptr && driver_->faults_begun() > 0 && now < start_ + scenario_.plan.quiet_by();
     referee_.on_leave(index_);
     finish(now);
   } else if (leaving_ && finished()) {
     network_.drop_process(dialer_, false);
-    referee_.on_exit(index_);
     world_.kill(slot_);
   }
-}
-
-// Those that have exited, and whose sessions here go on as if they had not.
-std::size_t SimProcess::unheard() const {
-  std::size_t count = 0;
-  for (std::size_t peer = 0; peer < ids_.size(); ++peer) {
-    const Session* session = peer == index_ ? nullptr : engine_->find_session(ids_[peer]);
-    if (session != nullptr && referee_.exited(peer) && session->state() != SessionState::kFinished) ++count;
-  }
-  return count;
 }
 
 bool SimProcess::take_completions() {

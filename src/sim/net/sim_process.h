@@ -46,8 +46,8 @@ class SimProcess final : public Stepped, private EventListener {
   Turn step(Instant now) override;
   bool ready() const;
   bool finished() const { return engine_->finished(); }
-  std::size_t goodbyes_missed() const { return goodbyes_missed_; }  // of others that had exited before this one left
-  bool leaving() const { return leaving_; }                         // of its own accord; exits once it has said goodbye
+  bool left_amid_faults() const { return left_amid_faults_; }
+  bool leaving() const { return leaving_; }  // of its own accord; exits once it has said goodbye
   ProcessId id() const { return id_; }
   SimDialer& dialer() { return dialer_; }
   ProcessIndex slot() const { return slot_; }
@@ -65,7 +65,6 @@ class SimProcess final : public Stepped, private EventListener {
   bool take_completions();
   void check_bounds(Session& session);
   void leave_if_done(Instant now);
-  std::size_t unheard() const;
 
   const std::size_t index_;
   const Scenario& scenario_;
@@ -90,7 +89,7 @@ class SimProcess final : public Stepped, private EventListener {
   Instant start_ = kNever;
   std::size_t next_action_ = 0;
   bool leaving_ = false;
-  std::size_t goodbyes_missed_ = 0;
+  bool left_amid_faults_ = false;
 };
 
 }  // namespace r2ccl::sim
