@@ -1,5 +1,6 @@
 // Goal: whoever is invited hears of the id from the first of them, however late that one is, or why not; nobody else
-// does. Method: processes in memory; the test moves the clock.
+// does.
+// Method: processes in memory; the test moves the clock.
 
 #include "comm/invitation.h"
 

@@ -1,5 +1,6 @@
 // Goal: what one rank gives its mailbox another rank's gives out, of the same purpose and with the tokens of either
-// end. Method: ranks are processes in memory; a task at each end keeps what its mailbox sorts.
+// end.
+// Method: ranks are processes in memory; a task at each end keeps what its mailbox sorts.
 
 #include "comm/mailbox.h"
 

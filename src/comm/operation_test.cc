@@ -1,6 +1,6 @@
 // Goal: what surrounds a schedule is right: factors before it, divisions after it, copies where there is none, and
-// inputs untouched. Method: the operations of two ranks over a network in memory; one rank, where there is nothing to
-// send.
+// inputs untouched.
+// Method: the operations of two ranks over a network in memory; one rank, where there is nothing to send.
 
 #include "comm/operation.h"
 

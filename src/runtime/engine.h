@@ -55,8 +55,8 @@ class EngineTask {
  public:
   virtual ~EngineTask() = default;
   virtual void on_completion(ProcessId peer, const Completion& completion) = 0;
-  // A message came before its receive; only with SessionLimits::hand_over_early. A task that wants none gives it back
-  // at once: else what the sender was granted for it would be used up for good.
+  // Only where sessions hand such messages over; whoever takes it gives it back later. Who wants none gives it back at
+  // once: else what the sender was granted for it would be used up for good.
   virtual void on_early(Session& session, EarlyMessage message) { session.give_back(std::move(message)); }
   virtual void on_notice(ProcessId from, ByteView bytes) = 0;  // the task's other end called Engine::notify()
   virtual Turn step(Instant now) = 0;  // after the sessions; what it posts leaves in the same turn

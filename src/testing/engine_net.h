@@ -1,12 +1,13 @@
 #pragma once
-// Engines of several processes joined in memory, in one thread, with all that a communicator needs of them: the
-// shipped provider, with its frames and its handshake, over byte streams in memory. The test moves the clock and
-// kills processes.
+// Engines of several processes joined in memory, in one thread, with all that a communicator needs of them: the shipped
+// provider, with its frames and its handshake, over byte streams in memory. The test moves the clock and kills
+// processes.
 
 #include <cstdint>
 #include <deque>
 #include <map>
 #include <memory>
+#include <set>
 #include <string>
 #include <utility>
 #include <vector>
@@ -33,8 +34,12 @@ class StreamNetDialer final : public Dialer {
       nics_.push_back({{number}, "nic" + std::to_string(i), address, 0, {}, true});
     }
   }
-  ~StreamNetDialer() override {
+  ~StreamNetDialer() override { die(); }
+  // Nobody reaches this process any more, and what was connected is reset.
+  void die() {
     std::erase_if(listeners_, [this](const auto& entry) { return entry.second == this; });
+    for (const auto& pipe : pipes_) pipe->reset = true;
+    pipes_.clear();
   }
 
   std::span<const Nic> nics() const override { return nics_; }
@@ -48,6 +53,10 @@ class StreamNetDialer final : public Dialer {
     const auto listener = listeners_.find(remote);
     if (listener == listeners_.end()) return fail(Fault::kPathDown, "Nobody listens there.");
     auto there = std::make_shared<MemoryPipe>(), back = std::make_shared<MemoryPipe>();
+    for (StreamNetDialer* end : {this, listener->second}) {
+      end->pipes_.push_back(there);
+      end->pipes_.push_back(back);
+    }
     listener->second->inbound_.push_back(std::make_unique<MemoryStream>(there, back, NicId{remote.ip[13]}));
     return std::make_unique<MemoryStream>(back, there, nic);
   }
@@ -65,6 +74,7 @@ class StreamNetDialer final : public Dialer {
   std::vector<Nic> nics_;
   std::uint16_t next_port_ = 1000;
   std::deque<std::unique_ptr<Stream>> inbound_;
+  std::vector<std::shared_ptr<MemoryPipe>> pipes_;  // of all its connections
 };
 
 struct StillClock final : Clock {
@@ -114,14 +124,18 @@ class EngineNet final {
 
   Engine& engine(std::size_t rank) { return nodes_[rank]->engine; }
   EngineNode& node(std::size_t rank) { return *nodes_[rank]; }
-  void kill(std::size_t rank) { nodes_[rank].reset(); }
+  // As a process that says nothing more; what it was made of stays until the end of the test.
+  void kill(std::size_t rank) {
+    nodes_[rank]->dialer.die();
+    dead_.insert(nodes_[rank].get());
+  }
   Instant now() const { return clock_.at; }
   UniqueId make_id() { return engine(0).host(0).value(); }
 
   void turn(Duration by = 1ms) {
     clock_.at += by;
     for (const auto& node : nodes_) {
-      if (node) node->engine.step(clock_.at);
+      if (!dead_.contains(node.get())) node->engine.step(clock_.at);
     }
   }
   void pass(Duration time) {
@@ -140,6 +154,7 @@ class EngineNet final {
   StillClock clock_;
   StreamListeners listeners_;
   std::vector<std::unique_ptr<EngineNode>> nodes_;
+  std::set<const EngineNode*> dead_;
 };
 
 }  // namespace r2ccl::test

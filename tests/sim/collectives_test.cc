@@ -113,8 +113,8 @@ TEST(Collectives, RanksThatShareAServerSeeItsLostNic) {
   EXPECT_GE(sum.maps, 10u);
 }
 
-// Goodbyes may be lost with NICs, and whoever has finished does not wait for the network to heal. So many seeds, because only few
-// scenarios in a thousand tell a rank of a session's end before that of its communicator.
+// Goodbyes may be lost with NICs, and whoever has finished does not wait for the network to heal. So many seeds,
+// because only few scenarios in a thousand tell a rank of a session's end before that of its communicator.
 TEST(Collectives, WhoLeavesWhileTheNetworkFailsHasLeftInPeace) {
   const Sum sum = run_seeds(
       450, [](const Scenario& scenario) { return scenario.collectives->leave && !scenario.plan.faults.empty(); });

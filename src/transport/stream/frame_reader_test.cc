@@ -1,6 +1,6 @@
-// Goal: a reader delivers whole frames and nothing else, wherever reads cut them, and touches no memory it was told
-// to leave. Method: frames are put into a stream in memory by hand; the link in whose name they are delivered does
-// nothing.
+// Goal: a reader delivers whole frames and nothing else, wherever reads cut them, and touches no memory it was told to
+// leave.
+// Method: frames are put into a stream in memory by hand; the link in whose name they are delivered does nothing.
 
 #include "transport/stream/frame_reader.h"
 
