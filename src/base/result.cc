@@ -16,6 +16,10 @@ const char* to_text(Fault fault) {
       return "misuse";
     case Fault::kBug:
       return "bug";
+    case Fault::kGroupEnded:
+      return "group ended";
+    case Fault::kCallsDiffer:
+      return "calls differ";
   }
   return "unknown fault";
 }

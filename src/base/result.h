@@ -14,7 +14,11 @@ enum class Fault : std::uint8_t {
   kAborted,   // Somebody asked us to stop. Unwind; do not retry.
   kMisuse,    // The caller broke the contract. Retrying can not help.
   kBug,       // We broke our own invariant.
+  // What work between ranks meets besides:
+  kGroupEnded,   // Its group has not joined here, or has ended. Whoever owns the group knows why.
+  kCallsDiffer,  // Two ranks made calls that do not fit together. Name both; retrying can not help.
 };
+inline constexpr Fault kLastFault = Fault::kCallsDiffer;
 
 struct [[nodiscard]] Error {
   Fault fault;

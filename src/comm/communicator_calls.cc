@@ -21,7 +21,7 @@ constexpr std::size_t kPartsPerTurn = 2;  // of a pass over a buffer: 8 MiB, 1 t
 constexpr Duration kPeekLeast = 2us;
 constexpr Duration kPeekMost = 1ms;
 // Before that, whoever waits in a call looks again and again, for so long since something moved.
-constexpr Duration kHurryMost = 1ms;
+constexpr Duration kSpinMost = 1ms;
 constexpr int kLooksMost = 1000;  // until the engine has a turn
 constexpr int kMovesMost = 32;
 
@@ -230,7 +230,7 @@ void Communicator::spin(Instant at, FunctionRef<bool(int looks)> relax) {
   if (state_ != CommState::kReady) return;
   now_ = at;
   mailbox_.begin_turn();
-  if (running_ && now_ >= progress_ + kHurryMost) return;
+  if (running_ && now_ >= progress_ + kSpinMost) return;
   const std::size_t waiting = queue_.size();
   for (int looks = 0, moves = 0; looks < kLooksMost && moves < kMovesMost;) {
     if (reason_until_ != kNever || queue_.size() < waiting || queue_.empty()) return;

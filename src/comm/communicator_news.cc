@@ -49,7 +49,8 @@ void Communicator::on_failed(const Mailbox::Done& done) {
     if (done.kind == Mailbox::Kind::kLetterIn) gone_.insert(done.rank);  // one is awaited from each
     return;
   }
-  if (why.fault == Fault::kMisuse && done.kind == Mailbox::Kind::kCollective && running_) return on_mismatch(done.rank);
+  if (why.fault == Fault::kCallsDiffer && done.kind == Mailbox::Kind::kCollective && running_)
+    return on_mismatch(done.rank);
   if (why.fault != Fault::kAborted) return give_up({why.fault, mailbox_.name_in(why.what, done.rank)});
   expect_reason({Fault::kAborted, fmt::format("{} has ended the communicator.", mailbox_.name_of(done.rank))});
 }
@@ -72,8 +73,8 @@ void Communicator::expect_reason(Error otherwise) {
 
 void Communicator::on_mismatch(std::uint32_t other) {
   mailbox_.notify(other, encode({CallNotice::Kind::kAsk, number_, past_.back().signature, past_.back().text()}));
-  expect_reason({Fault::kMisuse, fmt::format("{} made another call as collective {} than this rank's {}.",
-                                             mailbox_.name_of(other), number_, past_.back().text())});
+  expect_reason({Fault::kCallsDiffer, fmt::format("{} made another call as collective {} than this rank's {}.",
+                                                  mailbox_.name_of(other), number_, past_.back().text())});
 }
 
 void Communicator::on_notice(ProcessId from, ByteView bytes) {
@@ -82,13 +83,14 @@ void Communicator::on_notice(ProcessId from, ByteView bytes) {
   if (!notice || other == UINT32_MAX || state_ == CommState::kFailed || state_ == CommState::kFinished) return;
   if (notice->kind == CallNotice::Kind::kFailed) {
     const auto fault =
-        notice->number <= static_cast<std::uint64_t>(Fault::kBug) ? static_cast<Fault>(notice->number) : Fault::kBug;
+        notice->number <= static_cast<std::uint64_t>(kLastFault) ? static_cast<Fault>(notice->number) : Fault::kBug;
     return give_up({fault, notice->text});
   }
   const auto mine = std::ranges::find(past_, notice->number, &Past::number);
   if (mine == past_.end() || mine->signature == notice->signature) return;
-  give_up({Fault::kMisuse, fmt::format("Collective {} differs: {} called {}, {} called {}.", notice->number,
-                                       mailbox_.name_of(rank_), mine->text(), mailbox_.name_of(other), notice->text)});
+  give_up(
+      {Fault::kCallsDiffer, fmt::format("Collective {} differs: {} called {}, {} called {}.", notice->number,
+                                        mailbox_.name_of(rank_), mine->text(), mailbox_.name_of(other), notice->text)});
 }
 
 void Communicator::look(Turn& turn) {

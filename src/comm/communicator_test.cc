@@ -218,7 +218,7 @@ TEST_F(CommunicatorTest, CallsThatDifferFailAtBothRanksAndAreNamed) {
     ASSERT_TRUE(net_->run([&] { return here->done && there->done; }, 3s)) << count;
     for (const TicketPtr& ticket : {here, there}) {
       ASSERT_FALSE(ticket->result) << count;
-      EXPECT_EQ(ticket->result.error().fault, Fault::kMisuse);
+      EXPECT_EQ(ticket->result.error().fault, Fault::kCallsDiffer);
       EXPECT_THAT(error_of(ticket), testing::HasSubstr("AllReduce of 1000 int32, sum"));
       EXPECT_THAT(error_of(ticket), testing::HasSubstr("AllReduce of " + std::to_string(count) + " int32, sum"));
     }
@@ -240,7 +240,7 @@ TEST_F(CommunicatorTest, CallsThatDifferAreFoundByAskingWhereNothingIsSent) {
   ASSERT_TRUE(net_->run([&] { return tickets[0]->done && tickets[1]->done; }, 3s));
   for (const TicketPtr& ticket : tickets) {
     ASSERT_FALSE(ticket->result);
-    EXPECT_EQ(ticket->result.error().fault, Fault::kMisuse);
+    EXPECT_EQ(ticket->result.error().fault, Fault::kCallsDiffer);
     EXPECT_THAT(error_of(ticket), testing::StartsWith("Collective 1 differs: rank "));
   }
 }

@@ -74,7 +74,7 @@ Session& Mailbox::session_with(std::uint32_t rank) {
 
 Status Mailbox::refused(std::uint32_t other, const Error& error) const {
   if (error.fault == Fault::kPeerDown) return fail(error.fault, name_in(error.what, other));
-  if (error.fault != Fault::kMisuse) return std::unexpected(error);
+  if (error.fault != Fault::kGroupEnded) return std::unexpected(error);
   return fail(Fault::kAborted, fmt::format("{} has ended the communicator.", name_of(other)));
 }
 
@@ -130,8 +130,8 @@ Status Mailbox::receive_point(std::uint32_t from, MemoryRef memory, std::uint64_
 
 bool Mailbox::step_neighbours(FunctionRef<void(const Done&)> on_done) {
   if (peer_copy_ == nullptr) return false;
-  const bool moved = peer_copy_->step(alley_done_);
-  for (const PeerCopy::Done& done : std::exchange(alley_done_, {})) {
+  const bool moved = peer_copy_->step(peer_copy_done_);
+  for (const PeerCopy::Done& done : std::exchange(peer_copy_done_, {})) {
     on_done({kind_of(done.token), token_of(done.token), done.rank, done.tag, done.bytes, done.status});
   }
   return moved;

@@ -118,7 +118,7 @@ class Mailbox final : public Courier {
   const Secret secret_;
   const std::uint32_t rank_;
   PeerCopy* peer_copy_ = nullptr;  // null: there are no neighbours to share memory with
-  std::vector<PeerCopy::Done> alley_done_;
+  std::vector<PeerCopy::Done> peer_copy_done_;
   std::uint64_t tag_ = 0;
   bool keeps_rails_ = false;
   std::vector<ProcessInfo> members_;

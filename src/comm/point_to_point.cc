@@ -81,8 +81,8 @@ void PointToPoint::on_completion(const Mailbox::Done& done) {
   if (!done.status) {
     result_ = done.status;
   } else if (call.kind == CallKind::kRecv && done.bytes != bytes(call)) {
-    result_ = fail(Fault::kMisuse, fmt::format("{} sent {} bytes, this rank receives {}.", mailbox_.name_of(call.peer),
-                                               done.bytes, bytes(call)));
+    result_ = fail(Fault::kCallsDiffer, fmt::format("{} sent {} bytes, this rank receives {}.",
+                                                    mailbox_.name_of(call.peer), done.bytes, bytes(call)));
   }
 }
 

@@ -17,46 +17,46 @@ std::uint64_t number_of(const std::optional<EarlyMessage>& taken) {
 }
 
 TEST(EarlyMessages, GivesTheMessagesOfAStreamInOrder) {
-  EarlyMessages shelf;
-  shelf.put(message(kOne, 1));
-  shelf.put(message(kOther, 2));
-  shelf.put(message(kOne, 3));
-  EXPECT_EQ(number_of(shelf.take_now(kOther, 10)), 2u);
-  EXPECT_EQ(number_of(shelf.take_now(kOne, 10)), 1u);
-  EXPECT_EQ(number_of(shelf.take(kOne)), 3u);
-  EXPECT_FALSE(shelf.take_now(kOne, 10));
+  EarlyMessages early;
+  early.put(message(kOne, 1));
+  early.put(message(kOther, 2));
+  early.put(message(kOne, 3));
+  EXPECT_EQ(number_of(early.take_now(kOther, 10)), 2u);
+  EXPECT_EQ(number_of(early.take_now(kOne, 10)), 1u);
+  EXPECT_EQ(number_of(early.take(kOne)), 3u);
+  EXPECT_FALSE(early.take_now(kOne, 10));
 }
 
-// A receive was asked for when the shelf was empty. The message that came since is its, not that of the receive behind
+// A receive was asked for when the early was empty. The message that came since is its, not that of the receive behind
 // it.
 TEST(EarlyMessages, ReceivesOnTheirWayGoFirst) {
-  EarlyMessages shelf;
-  ASSERT_FALSE(shelf.take_now(kOne, 10));
-  shelf.send_on();
-  shelf.put(message(kOne, 1));
-  shelf.put(message(kOne, 2));
-  EXPECT_FALSE(shelf.take_now(kOne, 10));
-  EXPECT_EQ(number_of(shelf.take(kOne)), 1u);
-  shelf.arrived();
-  EXPECT_EQ(number_of(shelf.take_now(kOne, 10)), 2u);
+  EarlyMessages early;
+  ASSERT_FALSE(early.take_now(kOne, 10));
+  early.send_on();
+  early.put(message(kOne, 1));
+  early.put(message(kOne, 2));
+  EXPECT_FALSE(early.take_now(kOne, 10));
+  EXPECT_EQ(number_of(early.take(kOne)), 1u);
+  early.arrived();
+  EXPECT_EQ(number_of(early.take_now(kOne, 10)), 2u);
 }
 
 // Who has the engine reports the misuse.
 TEST(EarlyMessages, AMessageThatDoesNotFitIsLeft) {
-  EarlyMessages shelf;
-  shelf.put(message(kOne, 1, 11));
-  shelf.put(message(kOne, 2, 5));
-  EXPECT_FALSE(shelf.take_now(kOne, 10));
-  EXPECT_EQ(number_of(shelf.take(kOne)), 1u);
+  EarlyMessages early;
+  early.put(message(kOne, 1, 11));
+  early.put(message(kOne, 2, 5));
+  EXPECT_FALSE(early.take_now(kOne, 10));
+  EXPECT_EQ(number_of(early.take(kOne)), 1u);
 }
 
 TEST(EarlyMessages, IsEmptyOnceAllIsTaken) {
-  EarlyMessages shelf;
-  shelf.put(message(kOne, 1));
-  shelf.put(message(kOther, 2));
-  EXPECT_EQ(shelf.take_all().size(), 2u);
-  EXPECT_FALSE(shelf.take(kOne));
-  EXPECT_TRUE(shelf.take_all().empty());
+  EarlyMessages early;
+  early.put(message(kOne, 1));
+  early.put(message(kOther, 2));
+  EXPECT_EQ(early.take_all().size(), 2u);
+  EXPECT_FALSE(early.take(kOne));
+  EXPECT_TRUE(early.take_all().empty());
 }
 
 }  // namespace

@@ -285,8 +285,8 @@ void Endpoint::end_early(NetRequest& request, int part, EarlyMessage message) {
   NamedRegion& memory = request.parts[part].memory;
   const std::size_t length = message.length;
   if (length > memory.size()) {
-    const Error error{Fault::kMisuse, fmt::format("A message of {} bytes is longer than its receive of {} bytes.",
-                                                  length, memory.size())};
+    const Error error{Fault::kCallsDiffer, fmt::format("A message of {} bytes is longer than its receive of {} bytes.",
+                                                       length, memory.size())};
     end_part(request, part, 0, result_of(connection, error));
     lose(connection, error);
   } else {

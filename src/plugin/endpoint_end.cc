@@ -117,8 +117,10 @@ nccl::NetResult Endpoint::result_of(const NetComm& connection, const Error& erro
   if (connection.failure_ != nccl::kSuccess) return connection.failure_;
   switch (error.fault) {
     case Fault::kMisuse:
+    case Fault::kCallsDiffer:
       return nccl::kInvalidUsage;
     case Fault::kAborted:
+    case Fault::kGroupEnded:
       return nccl::kRemoteError;
     case Fault::kPeerDown:
     case Fault::kPathDown: {

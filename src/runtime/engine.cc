@@ -122,8 +122,8 @@ struct Engine::Impl final : HealthNoticeSender {
         judge->on_observation(peer, seen, now);
         doubt(seen, *session, now);
       }
-      for (const Session::Notice& word : session->take_notices()) {
-        on_notice(peer, static_cast<NoticeKind>(word.kind), word.bytes, now);
+      for (const Session::Notice& notice : session->take_notices()) {
+        on_notice(peer, static_cast<NoticeKind>(notice.kind), notice.bytes, now);
       }
     }
     return turn;

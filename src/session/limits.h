@@ -45,7 +45,7 @@ struct SessionLimits {
   Duration open_timeout = 1s;           // from connecting or accepting to the settled epoch
   std::size_t early_joins_max = 4096;   // groups the peer joined before us
   std::size_t ended_groups_max = 1024;  // group ends that are repeated to the peer after a fence
-  std::size_t words_max = 256;          // notices from the peer that wait for take_notices()
+  std::size_t notices_max = 256;        // notices from the peer that wait for take_notices()
   std::size_t paths_max = 64;
 };
 

@@ -43,7 +43,7 @@ void Session::join(GroupId group, const Secret& secret) {
 Result<std::uint64_t> Session::send(GroupId group, StreamId stream, MemoryRef memory, std::uint64_t tag,
                                     std::uint64_t token, std::optional<NicId> nic) {
   if (state_ == SessionState::kPeerDown || state_ == SessionState::kFinished) return std::unexpected(end_);
-  if (state_ == SessionState::kFinishing) return fail(Fault::kMisuse, "send after finish");
+  if (state_ == SessionState::kFinishing) return fail(Fault::kGroupEnded, "send after finish");
   dirty_ = true;
   auto sequence = outbox_.send({group, stream}, memory, tag, token, nic);
   if (sequence) ++telemetry_.counters.messages_sent;

@@ -82,7 +82,7 @@ class Session final : private FrameSink {
   // proven it.
   void join(GroupId group, const Secret& secret);
   // Messages of a stream are matched in order: the n-th receive takes the n-th send. Completions may come in any
-  // order. kBusy: too many operations are pending on the stream. kMisuse: the group has not joined, or finish() was
+  // order. kBusy: too many operations are pending on the stream. kGroupEnded: the group has not joined, or finish() was
   // called. `nic`: the message leaves by this NIC alone, or by the next usable one in the order of their numbers;
   // chunks that have to be sent again go anywhere.
   Result<std::uint64_t> send(GroupId group, StreamId stream, MemoryRef memory, std::uint64_t tag, std::uint64_t token,
@@ -130,7 +130,7 @@ class Session final : private FrameSink {
     std::uint8_t kind = 0;
     Bytes bytes;
   };
-  // Notices that the other end sent by tell() since the last call, oldest first; at most limits.words_max wait.
+  // Notices that the other end sent by tell() since the last call, oldest first; at most limits.notices_max wait.
   std::vector<Notice> take_notices() { return std::exchange(heard_, {}); }
 
   // Small messages stay on the path with this number; numbers past the last path count round.

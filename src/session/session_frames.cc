@@ -136,7 +136,7 @@ bool Session::on_control(FrameType type, ByteView bytes) {
     }
     case FrameType::kNotice: {
       if (bytes.empty()) return false;
-      if (heard_.size() < config_.limits.words_max)
+      if (heard_.size() < config_.limits.notices_max)
         heard_.push_back({static_cast<std::uint8_t>(bytes[0]), {bytes.begin() + 1, bytes.end()}});
       return true;
     }

@@ -248,7 +248,7 @@ TEST(Session, MessageLongerThanItsReceiveIsMisuseAtBothEnds) {
     ASSERT_TRUE(pair.run([&] { return pair.all_up(); }));
     ASSERT_TRUE(pair.ends[0]->send(kGroup, kStream, source.all(), 0, 1));
     ASSERT_TRUE(pair.run_until_completions(1, 1));
-    EXPECT_EQ(pair.completions[1][0].status.error().fault, Fault::kMisuse);
+    EXPECT_EQ(pair.completions[1][0].status.error().fault, Fault::kCallsDiffer);
     EXPECT_EQ(target.bytes, Bytes(50));
     ASSERT_TRUE(pair.ends[1]->receive(kGroup, kStream, after.all(), 0, 2));
     ASSERT_TRUE(pair.ends[0]->send(kGroup, kStream, again.all(), 0, 2));

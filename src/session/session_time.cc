@@ -160,7 +160,7 @@ void Session::run_finish() {
   const bool strangers =
       std::all_of(paths_.begin(), paths_.end(), [](const auto& path) { return path->epoch == Epoch{}; });
   if (bye_sent_ && (bye_acked_ || now_ >= bye_deadline_ || strangers))
-    end(SessionState::kFinished, {Fault::kMisuse, fmt::format("the session with rank {} is finished", peer_.rank)});
+    end(SessionState::kFinished, {Fault::kGroupEnded, fmt::format("the session with rank {} is finished", peer_.rank)});
 }
 
 Instant Session::next_deadline() const {

@@ -14,11 +14,11 @@ using namespace r2ccl;
 
 constexpr std::uint32_t kRanks = 3;
 
-void parse_as_word(ByteView bytes) {
-  const auto word = parse_word(bytes);
-  if (!word) return;
-  const auto again = parse_word(encode(*word));
-  if (!again || again->text != word->text || again->number != word->number) std::abort();
+void parse_as_notice(ByteView bytes) {
+  const auto notice = parse_call_notice(bytes);
+  if (!notice) return;
+  const auto again = parse_call_notice(encode(*notice));
+  if (!again || again->text != notice->text || again->number != notice->number) std::abort();
 }
 
 void feed(Agreement& agreement, ByteView bytes) {
@@ -44,7 +44,7 @@ void feed(Agreement& agreement, ByteView bytes) {
 
 extern "C" int LLVMFuzzerTestOneInput(const std::uint8_t* data, std::size_t size) {
   const ByteView bytes = std::as_bytes(std::span(data, size));
-  parse_as_word(bytes);
+  parse_as_notice(bytes);
   const Placement placement{.servers = kRanks,
                             .gpus = 1,
                             .nics = 2,

@@ -17,7 +17,7 @@ namespace {
 using Trait = std::function<bool(const Scenario&)>;
 
 struct Sum {
-  std::size_t runs = 0, collectives = 0, repairs = 0, maps = 0, reunions = 0, left_amid_faults = 0, sessions_shared = 0;
+  std::size_t runs = 0, collectives = 0, repairs = 0, maps = 0, regroups = 0, left_amid_faults = 0, sessions_shared = 0;
 };
 
 // Plans that take their time: some none, some longer than a round of agreement or a repair.
@@ -69,7 +69,7 @@ Sum run_seeds(std::size_t count, const Trait& trait, bool late = false) {
     sum.collectives += report.collectives;
     sum.repairs += report.repairs;
     sum.maps += report.maps;
-    sum.reunions += report.reunions;
+    sum.regroups += report.regroups;
     sum.left_amid_faults += report.left_amid_faults;
     sum.sessions_shared += report.sessions_shared;
   }
@@ -91,12 +91,12 @@ TEST(Collectives, AreExactHoweverLatePlansAre) {
 
 TEST(Collectives, EveryRankHearsOfADeathAndSurvivorsMeetAgain) {
   const Sum sum = run_seeds(60, [](const Scenario& scenario) { return scenario.plan.lethal(); });
-  EXPECT_GT(sum.reunions, 10u);
+  EXPECT_GT(sum.regroups, 10u);
 }
 
 TEST(Collectives, AbortEndsItEverywhereAndAllCanMeetAgain) {
   const Sum sum = run_seeds(60, [](const Scenario& scenario) { return scenario.aborts(0); });
-  EXPECT_GT(sum.reunions, 30u);
+  EXPECT_GT(sum.regroups, 30u);
 }
 
 TEST(Collectives, MapsGetRightAfterFaults) {

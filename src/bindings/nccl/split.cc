@@ -106,11 +106,11 @@ class SplitJob final : public MakingJob {
     if (!parent_->revoked()) return;
     std::vector<std::uint32_t> everybody(parent_->size);
     std::iota(everybody.begin(), everybody.end(), 0U);
-    reunion_ = std::make_unique<Regroup>(parent_, std::move(everybody));
+    regroup_ = std::make_unique<Regroup>(parent_, std::move(everybody));
     talk_ = std::make_shared<Member>(parent_->config);
   }
   ~SplitJob() override {
-    if (reunion_ == nullptr) return;
+    if (regroup_ == nullptr) return;
     if (all_told_) {
       in_background([talk = talk_] { say_farewell(talk); });
     } else {
@@ -127,9 +127,9 @@ class SplitJob final : public MakingJob {
   Outcome begin(int phase) override {
     switch (phase - first_phase()) {
       case -2:
-        return reunion_->invite();
+        return regroup_->invite();
       case -1:
-        return reunion_->join(talk_);
+        return regroup_->join(talk_);
       case 0:
         launch_ = bindings::begin(talk_, {gather_bytes(&mine_, all_.data(), sizeof(mine_))});
         return {};
@@ -147,7 +147,7 @@ class SplitJob final : public MakingJob {
   Outcome finish(int phase) override {
     switch (phase - first_phase()) {
       case -2:
-        return reunion_->hear();
+        return regroup_->hear();
       case -1:
         return finish_join(talk_);
       case 0:
@@ -163,10 +163,10 @@ class SplitJob final : public MakingJob {
   }
 
  private:
-  int first_phase() const { return reunion_ == nullptr ? 0 : 2; }  // of the split itself
+  int first_phase() const { return regroup_ == nullptr ? 0 : 2; }  // of the split itself
 
   const MemberPtr parent_;
-  std::unique_ptr<Regroup> reunion_;  // none: the parent works
+  std::unique_ptr<Regroup> regroup_;  // none: the parent works
   MemberPtr talk_ = parent_;          // where colours and ids are told
   bool all_told_ = false;
   const ColorKey mine_;
@@ -183,22 +183,22 @@ class ShrinkJob final : public MakingJob {
   ShrinkJob(MemberPtr parent, std::vector<std::uint32_t> stay, ncclComm_t* out, MemberConfig config, bool abort_parent)
       : MakingJob(out, std::move(config)),
         parent_(std::move(parent)),
-        reunion_(parent_, std::move(stay)),
+        regroup_(parent_, std::move(stay)),
         abort_parent_(abort_parent) {}
 
   int phases() const override { return 2; }
   std::vector<MemberPtr> members() const override { return {member_, parent_}; }
 
   Outcome begin(int phase) override {
-    if (phase == 1) return reunion_.join(member_);
+    if (phase == 1) return regroup_.join(member_);
     if (abort_parent_) parent_->abort(fmt::format("rank {} shrinks the communicator", parent_->rank));
-    return reunion_.invite();
+    return regroup_.invite();
   }
-  Outcome finish(int phase) override { return phase == 1 ? finish_join(member_) : reunion_.hear(); }
+  Outcome finish(int phase) override { return phase == 1 ? finish_join(member_) : regroup_.hear(); }
 
  private:
   const MemberPtr parent_;
-  Regroup reunion_;
+  Regroup regroup_;
   const bool abort_parent_;
 };
 

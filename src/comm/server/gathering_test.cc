@@ -33,7 +33,7 @@ class GatheringTest : public testing::Test {
     for (const auto& rank : ranks_) EXPECT_TRUE(rank->over());
   }
   bool has_board(std::uint32_t rank) { return ranks_[rank]->neighbours().board() != nullptr; }
-  bool has_alley(std::uint32_t rank) { return ranks_[rank]->neighbours().peer_copy() != nullptr; }
+  bool has_peer_copy(std::uint32_t rank) { return ranks_[rank]->neighbours().peer_copy() != nullptr; }
 
   std::vector<std::unique_ptr<Gathering>> ranks_;
   int letters_ = 0;
@@ -47,13 +47,13 @@ TEST_F(GatheringTest, OneRankIsThereAtOnce) {
 TEST_F(GatheringTest, RanksOfDifferentServersOnlyMeet) {
   gather({7, 8, 9});
   EXPECT_EQ(letters_, 4) << "here and go";
-  for (const std::uint32_t rank : {0U, 1U, 2U}) EXPECT_FALSE(has_board(rank) || has_alley(rank));
+  for (const std::uint32_t rank : {0U, 1U, 2U}) EXPECT_FALSE(has_board(rank) || has_peer_copy(rank));
 }
 
 TEST_F(GatheringTest, RanksOfOneServerShare) {
   gather({7, 7, 7});
   EXPECT_EQ(letters_, 8);
-  for (const std::uint32_t rank : {0U, 1U, 2U}) EXPECT_TRUE(has_board(rank) && has_alley(rank));
+  for (const std::uint32_t rank : {0U, 1U, 2U}) EXPECT_TRUE(has_board(rank) && has_peer_copy(rank));
   Board& written = *ranks_[2]->neighbours().board();
   written.slot(0)[0] = std::byte{42};
   written.post(9);
@@ -65,16 +65,16 @@ TEST_F(GatheringTest, ServersShareEachForItself) {
   gather({7, 8, 7, 9, 8});
   for (std::uint32_t rank = 0; rank < 5; ++rank) {
     EXPECT_FALSE(has_board(rank)) << "not all ranks are here";
-    EXPECT_EQ(has_alley(rank), rank != 3);
+    EXPECT_EQ(has_peer_copy(rank), rank != 3);
   }
 }
 
 TEST_F(GatheringTest, OneThatWillNotKeepsItsServerFromSharing) {
   gather({7, 7, 8, 8}, 3);
-  EXPECT_TRUE(has_alley(0) && has_alley(1));
-  EXPECT_FALSE(has_alley(2) || has_alley(3));
+  EXPECT_TRUE(has_peer_copy(0) && has_peer_copy(1));
+  EXPECT_FALSE(has_peer_copy(2) || has_peer_copy(3));
   gather({7, 7, 7}, 0);  // the one that would make it
-  for (const std::uint32_t rank : {0U, 1U, 2U}) EXPECT_FALSE(has_board(rank) || has_alley(rank));
+  for (const std::uint32_t rank : {0U, 1U, 2U}) EXPECT_FALSE(has_board(rank) || has_peer_copy(rank));
   EXPECT_FALSE(ranks_[1]->why_not_shared().empty());
 }
 

@@ -121,8 +121,8 @@ bool PeerCopy::copy(Peer& from, Stream& stream, std::vector<Done>& done, std::ui
     Done one{from.rank, receive.token, entry.tag, entry.bytes, {}};
     const std::uint32_t process = from.door->process.load(std::memory_order_acquire);
     if (entry.bytes > receive.bytes) {
-      one.status = fail(Fault::kMisuse, fmt::format("rank {} sent {} bytes where {} are received.", from.rank,
-                                                    entry.bytes, receive.bytes));
+      one.status = fail(Fault::kCallsDiffer, fmt::format("rank {} sent {} bytes where {} are received.", from.rank,
+                                                         entry.bytes, receive.bytes));
     } else if (!remote_read(process, entry.address, receive.data, entry.bytes) ||
                from.door->closed.load(std::memory_order_seq_cst) != 0) {
       return moved;  // it has let go, or is gone: whoever knows why ends the communicator

@@ -72,9 +72,11 @@ struct AtTheEnd {
 nccl::NetResult result_of(const Error& error) {
   switch (error.fault) {
     case Fault::kMisuse:
+    case Fault::kCallsDiffer:
       return nccl::kInvalidUsage;
     case Fault::kPeerDown:
     case Fault::kAborted:
+    case Fault::kGroupEnded:
       return nccl::kRemoteError;
     case Fault::kPathDown:
     case Fault::kBusy:

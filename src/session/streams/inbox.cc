@@ -17,7 +17,7 @@ constexpr std::size_t kSpareMax = 16;
 
 Result<std::uint64_t> Inbox::receive(StreamKey key, MemoryRef memory, std::uint64_t tag, std::uint64_t token) {
   if (!groups_.contains(key.group))
-    return fail(Fault::kMisuse, fmt::format("group {:x} has not joined this session", key.group.value));
+    return fail(Fault::kGroupEnded, fmt::format("group {:x} has not joined this session", key.group.value));
   Stream& stream = streams_[key];
   if (stream.posted - stream.first_sequence >= limits_.stream_operations_max) {
     return fail(Fault::kBusy, fmt::format("stream {}: {} receives are pending", key.stream.value,
@@ -159,8 +159,8 @@ void Inbox::finish_if_whole(StreamKey key, Stream& stream, std::uint64_t sequenc
   Status status;
   std::size_t length = message.total;
   if (message.oversize) {
-    status = fail(Fault::kMisuse, fmt::format("message {} of {} bytes is longer than its receive of {} bytes", sequence,
-                                              message.total, message.memory.length));
+    status = fail(Fault::kCallsDiffer, fmt::format("message {} of {} bytes is longer than its receive of {} bytes",
+                                                   sequence, message.total, message.memory.length));
     length = 0;
   } else if (message.eager && message.total != 0) {
     message.memory.region->write(message.memory.offset, message.eager->bytes().first(message.total));

@@ -24,7 +24,7 @@ constexpr std::uint64_t kFinestMost = 32 * 1024;
 Result<std::uint64_t> Outbox::send(StreamKey key, MemoryRef memory, std::uint64_t tag, std::uint64_t token,
                                    std::optional<NicId> nic) {
   if (!groups_.contains(key.group))
-    return fail(Fault::kMisuse, fmt::format("group {:x} has not joined this session", key.group.value));
+    return fail(Fault::kGroupEnded, fmt::format("group {:x} has not joined this session", key.group.value));
   Stream& stream = streams_[key];
   if (stream.messages.size() >= limits_.stream_operations_max)
     return fail(Fault::kBusy, fmt::format("stream {}: {} sends are pending", key.stream.value, stream.messages.size()));
@@ -153,8 +153,8 @@ void Outbox::receipt_one(OutChunk& chunk, std::vector<Receipted>& forgotten) {
   --unfinished_;
   Status status;
   if ((message.flags & DataBody::kOversize) != 0) {
-    status = fail(Fault::kMisuse, fmt::format("message {} of {} bytes is longer than the receive posted for it",
-                                              chunk.sequence, message.memory.length));
+    status = fail(Fault::kCallsDiffer, fmt::format("message {} of {} bytes is longer than the receive posted for it",
+                                                   chunk.sequence, message.memory.length));
   }
   complete(chunk.key, chunk.sequence, message, std::move(status));
   if (message.copy) {

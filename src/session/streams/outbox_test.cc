@@ -90,7 +90,7 @@ TEST_F(OutboxTest, AMessageWaitsForItsCreditAndForItsGroup) {
 TEST_F(OutboxTest, AStrangeGroupIsMisuseAndAFullStreamIsBusy) {
   Bytes bytes(10);
   HostRegion region(bytes.data(), bytes.size());
-  EXPECT_EQ(fault_of(outbox_.send({{8}, {1}}, {&region, 0, 10}, 0, 1)), Fault::kMisuse);
+  EXPECT_EQ(fault_of(outbox_.send({{8}, {1}}, {&region, 0, 10}, 0, 1)), Fault::kGroupEnded);
   limits_.stream_operations_max = 2;
   send(1000);
   send(1000);
@@ -264,7 +264,7 @@ TEST_F(OutboxTest, AMessageLongerThanItsReceiveIsMisuseAndSendsNoPayload) {
   const auto done = take_done();
   ASSERT_EQ(done.size(), 1u);
   ASSERT_FALSE(done[0].status);
-  EXPECT_EQ(done[0].status.error().fault, Fault::kMisuse);
+  EXPECT_EQ(done[0].status.error().fault, Fault::kCallsDiffer);
 }
 
 TEST_F(OutboxTest, AnEndedGroupLeavesOnlyNumbersBehind) {

@@ -249,7 +249,7 @@ RunReport ScenarioRun::run() {
   }
   report.collectives = board_.collectives();
   report.maps = board_.maps();
-  report.reunions = board_.reunions();
+  report.regroups = board_.regroups();
   report.sessions_shared = sessions_shared();
   report.simulated = world_.now() - start_;
   return report;

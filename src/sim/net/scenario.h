@@ -88,7 +88,7 @@ struct RunReport {
   std::uint64_t replayed_bytes = 0, hedged_bytes = 0, resent_bytes = 0;
   std::size_t collectives = 0;  // that ended right, counted at rank 0
   std::size_t maps = 0;         // of NICs' health that collectives were planned by, beyond each communicator's first
-  std::size_t reunions = 0;     // of ranks whose communicator failed
+  std::size_t regroups = 0;     // of ranks whose communicator failed
   std::size_t left_amid_faults = 0;  // processes that left in order while faults were under way
   std::size_t sessions_shared = 0;   // by two communicators or more that both ran collectives
   Duration simulated{};

@@ -19,8 +19,11 @@ Outcome to_outcome(const Error& error, ncclResult_t misuse) {
   switch (error.fault) {
     case Fault::kMisuse:
       return {misuse, error.what};
+    case Fault::kCallsDiffer:
+      return {ncclInvalidUsage, error.what};
     case Fault::kPeerDown:
     case Fault::kAborted:
+    case Fault::kGroupEnded:
       return {ncclRemoteError, error.what};
     case Fault::kPathDown:
     case Fault::kBusy:

@@ -13,7 +13,7 @@ CollectiveBoard::CollectiveBoard(const Scenario& scenario, Network& network, Ref
       network_(network),
       referee_(referee),
       ids_(scenario.collectives ? scenario.collectives->communicators.size() : 0),
-      reunions_(ids_.size()) {}
+      regroups_(ids_.size()) {}
 
 std::uint64_t CollectiveBoard::name_of(std::size_t communicator, std::size_t batch, std::size_t call) const {
   return mix64(mix64(scenario_.seed) + (communicator << 48 | batch << 16 | call));
@@ -47,18 +47,18 @@ Bytes CollectiveBoard::transfer(std::size_t communicator, std::size_t batch, std
 }
 
 bool CollectiveBoard::all_failed(std::size_t communicator, const std::vector<std::uint32_t>& ranks) const {
-  return std::ranges::all_of(ranks, [&](std::uint32_t rank) { return reunions_[communicator].failed.contains(rank); });
+  return std::ranges::all_of(ranks, [&](std::uint32_t rank) { return regroups_[communicator].failed.contains(rank); });
 }
 
 bool CollectiveBoard::on_invited(std::size_t communicator, const UniqueId& id) {
-  Reunion& reunion = reunions_[communicator];
-  ++reunion.invited;
-  if (!reunion.id) reunion.id = id;
-  return reunion.id->secret == id.secret && reunion.id->root == id.root;
+  Regroup& regroup = regroups_[communicator];
+  ++regroup.invited;
+  if (!regroup.id) regroup.id = id;
+  return regroup.id->secret == id.secret && regroup.id->root == id.root;
 }
 
-std::size_t CollectiveBoard::reunions() const {
-  return static_cast<std::size_t>(std::ranges::count_if(reunions_, [](const Reunion& one) { return one.invited > 1; }));
+std::size_t CollectiveBoard::regroups() const {
+  return static_cast<std::size_t>(std::ranges::count_if(regroups_, [](const Regroup& one) { return one.invited > 1; }));
 }
 
 void CollectiveBoard::on_begun(std::size_t communicator, std::uint32_t rank, const PlanInUse& plan,

@@ -36,11 +36,11 @@ class CollectiveBoard final {
   // What the map gets wrong about the NICs as they are; empty when nothing. `ids`: the processes, by index.
   std::string wrong_about(std::size_t communicator, const HealthMap& map, const std::vector<ProcessId>& ids);
   // Who meets again after a failure, and where.
-  void on_failed(std::size_t communicator, std::uint32_t rank) { reunions_[communicator].failed.insert(rank); }
+  void on_failed(std::size_t communicator, std::uint32_t rank) { regroups_[communicator].failed.insert(rank); }
   bool all_failed(std::size_t communicator, const std::vector<std::uint32_t>& ranks) const;
   bool on_invited(std::size_t communicator, const UniqueId& id);  // false: the others heard of another one
-  std::size_t invited(std::size_t communicator) const { return reunions_[communicator].invited; }
-  std::size_t reunions() const;  // of more than one rank
+  std::size_t invited(std::size_t communicator) const { return regroups_[communicator].invited; }
+  std::size_t regroups() const;  // of more than one rank
 
   void count_collective() { ++collectives_; }
   std::size_t collectives() const { return collectives_; }
@@ -57,7 +57,7 @@ class CollectiveBoard final {
     HealthMap map;
     std::uint32_t rank;
   };
-  struct Reunion {
+  struct Regroup {
     std::set<std::uint32_t> failed;
     std::size_t invited = 0;
     std::optional<UniqueId> id;
@@ -73,7 +73,7 @@ class CollectiveBoard final {
   Network& network_;
   Referee& referee_;
   std::vector<std::optional<UniqueId>> ids_;
-  std::vector<Reunion> reunions_;  // by communicator
+  std::vector<Regroup> regroups_;  // by communicator
   std::map<Key, Known> known_;
   std::map<std::pair<std::size_t, std::uint64_t>, Used> used_;  // by communicator and operation
   std::size_t collectives_ = 0;

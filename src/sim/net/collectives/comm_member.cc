@@ -11,7 +11,7 @@ namespace r2ccl::sim {
 namespace {
 
 constexpr Duration kIdPoll = 1ms;
-constexpr Duration kReunionPoll = 20ms;
+constexpr Duration kRegroupPoll = 20ms;
 const CpuDevice kDevice;
 
 }  // namespace
@@ -50,7 +50,7 @@ Turn CommMember::step(Engine& engine, Env env, Instant start, Instant now) {
   }
   if (state() == CommState::kFailed && !met_again_) {
     if (meets_again()) turn.moved |= meet_again(engine);
-    turn.merge({false, now + kReunionPoll});
+    turn.merge({false, now + kRegroupPoll});
   }
   if (start != kNever && state() == CommState::kReady) turn.moved |= submit_due(start, now, turn);
   if (state() == CommState::kReady && all_done() && planned().finish) {
