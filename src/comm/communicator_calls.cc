@@ -143,10 +143,11 @@ Result<TimeEstimate> Communicator::estimate(const std::vector<Call>& calls) {
     if (is_point_to_point(call.kind)) {
       (call.kind == CallKind::kSend ? sent : received) += bytes;
     } else if (is_planned(call)) {
-      if (const auto plan = plans_.known(call))
+      if (const auto plan = plans_.known(call)) {
         estimate.known_s += plan->predicted_s;
-      else
+      } else {
         estimate.open.push_back(plans_.question(call));
+      }
     } else {
       estimate.known_s += static_cast<double>(vector_bytes(call, size_)) / cluster.intra_rate;
     }

@@ -37,18 +37,10 @@
 #include "control/unique_id.h"
 #include "env/env.h"
 #include "topology/nic.h"
+#include "topology/notice.h"
 #include "transport/link.h"
 
 namespace r2ccl {
-
-enum class NoticeKind : std::uint8_t {
-  kSession = 1,
-  kProbeRequest = 2,
-  kProbeResult = 3,
-  kApplication = 4,
-  kObservation = 5,  // what one end saw of a path's death, for the judge at the other end
-  kVerdict = 6,
-};
 
 struct ControlEvent {
   enum class Kind : std::uint8_t { kNotice, kGone, kBack } kind;

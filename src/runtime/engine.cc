@@ -12,7 +12,7 @@
 
 namespace r2ccl {
 
-struct Engine::Impl final : HealthNoticeSender {
+struct Engine::Impl final : NoticeSender, ProcessKeys {
   struct WaitingLink {
     std::unique_ptr<Link> link;
     Instant until;
@@ -21,14 +21,8 @@ struct Engine::Impl final : HealthNoticeSender {
   enum class Stage : std::uint8_t { kRunning, kSessions, kControl, kDone };
 
   Impl(Env env_parts, Provider& link_provider, Keyring& secrets, Telemetry& tele, const EngineConfig& configuration,
-       ProcessInfo& me, NoticeSender& notice_sender)
-      : env(env_parts),
-        provider(link_provider),
-        keyring(secrets),
-        telemetry(tele),
-        config(configuration),
-        self(me),
-        notices(notice_sender) {}
+       ProcessInfo& me)
+      : env(env_parts), provider(link_provider), keyring(secrets), telemetry(tele), config(configuration), self(me) {}
 
   Env env;
   Provider& provider;
@@ -36,7 +30,6 @@ struct Engine::Impl final : HealthNoticeSender {
   Telemetry& telemetry;
   const EngineConfig config;
   ProcessInfo& self;
-  NoticeSender& notices;
 
   std::map<KeyId, Rendezvous> meetings;
   std::vector<ProcessInfo> roster;  // every process ever met, in that order
@@ -63,6 +56,7 @@ struct Engine::Impl final : HealthNoticeSender {
   }
 
   void send_notice(ProcessId to, NoticeKind kind, ByteView bytes) override {
+    if (kind == NoticeKind::kSession) return send_by_control(to, kind, bytes);
     // Data paths or the control network may be what broke. A notice that may come twice takes both.
     const auto found = sessions.find(to);
     const bool told = found != sessions.end() && found->second->tell(static_cast<std::uint8_t>(kind), bytes);
@@ -97,12 +91,12 @@ struct Engine::Impl final : HealthNoticeSender {
     const ProcessInfo* info = find(peer);
     if (info == nullptr || peer == self.process || stage != Stage::kRunning) return nullptr;
     auto made =
-        std::make_unique<Session>(self, *info, keys.at(peer), provider, notices, env.log, telemetry, config.session);
+        std::make_unique<Session>(self, *info, keys.at(peer), provider, *this, env.log, telemetry, config.session);
     for (const NicId nic : drained) made->drain(nic, now);
     for (const NicId nic : without_carrier) made->on_nic_event({nic, false}, now);
     // Only the process with the lower id connects, so it must hear that we want to talk. The notice is empty: at the
     // other end it makes the session, which has nothing to read.
-    if (self.process > peer) notices.send_notice(peer, {});
+    if (self.process > peer) send_notice(peer, NoticeKind::kSession, {});
     return sessions.emplace(peer, std::move(made)).first->second.get();
   }
 
@@ -265,7 +259,7 @@ struct Engine::Impl final : HealthNoticeSender {
     }
     if (!judge) {
       const JudgeConfig judge_config{config.session.fabric, config.probe_timeout};
-      judge = std::make_unique<Judge>(self, roster, provider, *this, env.log, telemetry, judge_config);
+      judge = std::make_unique<Judge>(self, roster, provider, *this, *this, env.log, telemetry, judge_config);
     }
     for (auto& waiting : std::exchange(early, {})) route(std::move(waiting.link), now);
   }
@@ -369,8 +363,7 @@ struct Engine::Impl final : HealthNoticeSender {
 Engine::Engine(Env env, Provider& provider, Keyring& keyring, Telemetry& telemetry, ProcessId self,
                const EngineConfig& config)
     : self_{self, config.server, config.rank, config.host, {}},
-      impl_(std::make_unique<Impl>(env, provider, keyring, telemetry, config, self_,
-                                   static_cast<NoticeSender&>(*this))) {}
+      impl_(std::make_unique<Impl>(env, provider, keyring, telemetry, config, self_)) {}
 Engine::~Engine() = default;
 
 Status Engine::listen() {
@@ -535,10 +528,6 @@ bool Engine::finished() const {
 
 const std::vector<Verdict>& Engine::verdicts() const {
   return impl_->judge ? impl_->judge->verdicts() : impl_->no_verdicts;
-}
-
-void Engine::send_notice(ProcessId to, ByteView bytes) {
-  impl_->send_by_control(to, NoticeKind::kSession, bytes);
 }
 
 }  // namespace r2ccl

@@ -62,11 +62,11 @@ class EngineTask {
   virtual Turn step(Instant now) = 0;  // after the sessions; what it posts leaves in the same turn
 };
 
-class Engine final : private NoticeSender {
+class Engine final {
  public:
   Engine(Env env, Provider& provider, Keyring& keyring, Telemetry& telemetry, ProcessId self,
          const EngineConfig& config);
-  ~Engine() override;
+  ~Engine();
 
   // Listens on every NIC. NICs that can not listen are left out and named in the log; none left is an error.
   Status listen();
@@ -136,7 +136,6 @@ class Engine final : private NoticeSender {
 
  private:
   Result<UniqueId> host(std::size_t expected, const Place* place);
-  void send_notice(ProcessId to, ByteView bytes) override;
   ProcessInfo self_;
   struct Impl;
   std::unique_ptr<Impl> impl_;

@@ -41,11 +41,12 @@ bool says_nothing(Cause cause) {
 
 }  // namespace
 
-Judge::Judge(const ProcessInfo& self, const std::vector<ProcessInfo>& roster, Provider& provider,
-             HealthNoticeSender& sender, Log& log, Telemetry& telemetry, const JudgeConfig& config)
+Judge::Judge(const ProcessInfo& self, const std::vector<ProcessInfo>& roster, Provider& provider, NoticeSender& sender,
+             const ProcessKeys& keys, Log& log, Telemetry& telemetry, const JudgeConfig& config)
     : self_(self),
       roster_(roster),
       sender_(sender),
+      keys_(keys),
       log_(log),
       telemetry_(telemetry),
       config_(config),
@@ -225,7 +226,7 @@ void Judge::ask(std::uint64_t number, Question question, ProcessId asked, NicId 
 void Judge::connect(std::uint64_t token, NicId from, ProcessId target, NicId nic) {
   const ProcessInfo* process = find(target);
   const ProcessInfo::Port* port = process == nullptr ? nullptr : find_port(*process, nic);
-  const Hello hello{Purpose::kProbe, sender_.key_for(target), self_.process, target, {}};
+  const Hello hello{Purpose::kProbe, keys_.key_for(target), self_.process, target, {}};
   const bool started =
       port != nullptr && find_port(self_, from) != nullptr && prober_.start(token, from, port->listen, hello);
   if (!started) on_answer(token, ProbeResult::kUnasked, false);

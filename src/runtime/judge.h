@@ -35,14 +35,14 @@
 #include "runtime/prober.h"
 #include "telemetry/telemetry.h"
 #include "topology/nic.h"
+#include "topology/notice.h"
 #include "transport/link.h"
 
 namespace r2ccl {
 
-class HealthNoticeSender {
+class ProcessKeys {
  public:
-  virtual ~HealthNoticeSender() = default;
-  virtual void send_notice(ProcessId to, NoticeKind kind, ByteView bytes) = 0;
+  virtual ~ProcessKeys() = default;
   virtual KeyId key_for(ProcessId process) const = 0;  // names a secret that both processes know
 };
 
@@ -63,8 +63,8 @@ class Judge final {
   static constexpr std::size_t kVerdictsMax = 256;
 
   // `roster` may grow.
-  Judge(const ProcessInfo& self, const std::vector<ProcessInfo>& roster, Provider& provider, HealthNoticeSender& sender,
-        Log& log, Telemetry& telemetry, const JudgeConfig& config);
+  Judge(const ProcessInfo& self, const std::vector<ProcessInfo>& roster, Provider& provider, NoticeSender& sender,
+        const ProcessKeys& keys, Log& log, Telemetry& telemetry, const JudgeConfig& config);
 
   // A session of this process saw a path die.
   void on_observation(ProcessId peer, const Observation& seen, Instant now);
@@ -125,7 +125,8 @@ class Judge final {
 
   const ProcessInfo& self_;
   const std::vector<ProcessInfo>& roster_;
-  HealthNoticeSender& sender_;
+  NoticeSender& sender_;
+  const ProcessKeys& keys_;
   Log& log_;
   Telemetry& telemetry_;
   const JudgeConfig config_;

@@ -77,12 +77,12 @@ class StubProvider final : public Provider {
 
 // One process per server, numbered alike; NICs 0..nics-1 each.
 struct World final {
-  struct Member final : HealthNoticeSender {
+  struct Member final : NoticeSender, ProcessKeys {
     Member(World& world_ref, std::uint64_t number, JudgeConfig config)
         : world(world_ref),
           self(number),
           provider({number}, world.ways),
-          judge(world.roster[number - 1], world.roster, provider, *this, log, telemetry, config) {}
+          judge(world.roster[number - 1], world.roster, provider, *this, *this, log, telemetry, config) {}
     KeyId key_for(ProcessId) const override { return {}; }
     void send_notice(ProcessId to, NoticeKind kind, ByteView bytes) override {
       if (world.control_works) world.mail.push_back({{self}, to, kind, Bytes(bytes.begin(), bytes.end())});

@@ -17,15 +17,11 @@
 #include <string>
 #include <vector>
 
-#include "base/id.h"
 #include "base/result.h"
 #include "env/env.h"
 #include "env/secret.h"
-#include "health/comeback.h"
-#include "health/silence.h"
 #include "health/verdict.h"
-#include "session/limits.h"
-#include "session/rules.h"
+#include "session/session_config.h"
 #include "session/session_path.h"
 #include "session/streams/inbox.h"
 #include "session/streams/outbox.h"
@@ -33,25 +29,10 @@
 #include "session/wire/wire.h"
 #include "telemetry/telemetry.h"
 #include "topology/nic.h"
+#include "topology/notice.h"
 #include "transport/link.h"
 
 namespace r2ccl {
-
-struct SessionConfig {
-  SessionLimits limits;
-  SilenceLimits silence;
-  ComebackLimits comeback;
-  Rules rules;
-  Fabric fabric = Fabric::kRouted;
-};
-
-// Carries notices to the peer over the control network, for when no data path can. Best effort: the session repeats
-// them until they are answered.
-class NoticeSender {
- public:
-  virtual ~NoticeSender() = default;
-  virtual void send_notice(ProcessId to, ByteView bytes) = 0;
-};
 
 // kFinished: both said goodbye. kPeerDown: its process died, or no path and no sign of life for the peer time-out.
 enum class SessionState : std::uint8_t { kActive, kFinishing, kFinished, kPeerDown };

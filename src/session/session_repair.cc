@@ -161,7 +161,7 @@ void Session::send_fence_notices(Path& path) {
   const auto notify = [this](FrameType type, const Bytes& body) {
     Bytes notice{static_cast<std::byte>(type)};
     notice.insert(notice.end(), body.begin(), body.end());
-    notices_.send_notice(peer_.process, notice);
+    notices_.send_notice(peer_.process, NoticeKind::kSession, notice);
     ++telemetry_.counters.notices_sent;
   };
   notify(FrameType::kPathDown, down);
@@ -177,7 +177,7 @@ void Session::answer_fenced(Path& path, Epoch epoch) {
   if (Path* control = control_path()) post(*control, FrameType::kFenced, fenced);
   Bytes notice{static_cast<std::byte>(FrameType::kFenced)};
   notice.insert(notice.end(), fenced.begin(), fenced.end());
-  notices_.send_notice(peer_.process, notice);
+  notices_.send_notice(peer_.process, NoticeKind::kSession, notice);
   ++telemetry_.counters.notices_sent;
 }
 

@@ -214,7 +214,7 @@ void Session::send_nic_notice() {
   Bytes notice{static_cast<std::byte>(FrameType::kNicState)};
   const Bytes body = encode(nic_state());
   notice.insert(notice.end(), body.begin(), body.end());
-  notices_.send_notice(peer_.process, notice);
+  notices_.send_notice(peer_.process, NoticeKind::kSession, notice);
   ++telemetry_.counters.notices_sent;
 }
 

@@ -19,7 +19,7 @@ inline constexpr PathId kRail0{{0}, {0}}, kRail1{{1}, {1}};
 
 class CountNotices final : public NoticeSender {
  public:
-  void send_notice(ProcessId to, ByteView bytes) override {
+  void send_notice(ProcessId to, NoticeKind, ByteView bytes) override {
     if (!bytes.empty()) ++sent[{to, static_cast<FrameType>(bytes[0])}];
   }
   std::map<std::pair<ProcessId, FrameType>, int> sent;

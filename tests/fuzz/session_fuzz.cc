@@ -14,7 +14,7 @@ using r2ccl::testing::TestNet;
 
 class Quiet final : public NoticeSender, public Log {
  public:
-  void send_notice(ProcessId, ByteView) override {}
+  void send_notice(ProcessId, NoticeKind, ByteView) override {}
   bool enabled(LogLevel) const override { return false; }
   void write(LogLevel, std::string_view) override {}
 };
