@@ -1,6 +1,6 @@
 #pragma once
-// Everything about a session that may be chosen: bounds, when silence is suspect, when a path comes back, and the rules that a test may
-// break.
+// Everything about a session that may be chosen: bounds, when silence is suspect, when a path comes back, and the
+// rules that a test may break.
 
 #include "health/comeback.h"
 #include "health/silence.h"

@@ -1,6 +1,7 @@
 #pragma once
-// Notices: datagrams between two processes of a job. One may be lost and one may come twice, so whoever sends a notice repeats it until
-// something answers. What has to arrive once and in order is a letter instead: a message on a stream.
+// Notices: datagrams between two processes of a job. One may be lost and one may come twice, so whoever sends a
+// notice repeats it until something answers. What has to arrive once and in order is a letter instead: a message on a
+// stream.
 
 #include <cstdint>
 
