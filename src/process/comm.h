@@ -23,7 +23,7 @@
 namespace r2ccl {
 
 class Engine;
-struct Telemetry;
+class Telemetry;
 
 class Comm {
  public:

@@ -174,10 +174,11 @@ Status RealComm::invite(const std::vector<std::uint32_t>& stay, std::optional<Un
   driver().with_engine([&](Engine&) {
     invitation_.reset();
     auto made = communicator_->invite(stay, std::move(id));
-    if (made)
+    if (made) {
       invitation_ = std::move(*made);
-    else
+    } else {
       status = std::unexpected(made.error());
+    }
   });
   return status;
 }
@@ -188,10 +189,11 @@ Result<UniqueId> RealComm::invited() {
            fmt::format("The first of the ranks that stay has said nothing for {:.0f} s.", to_seconds(kJoinMax)));
   const auto over = [&](Engine&) {
     if (!invitation_->over()) return false;
-    if (invitation_->id())
+    if (invitation_->id()) {
       id = *invitation_->id();
-    else
+    } else {
       id = fail(Fault::kPeerDown, invitation_->failure());
+    }
     return true;
   };
   driver().wait_until(over, now() + kJoinMax);
