@@ -15,8 +15,8 @@ bool is_short(const Schedule& schedule) {
   constexpr std::uint64_t kRunsMax = 10'000;
   constexpr std::uint32_t kRanksMax = 16;
   constexpr std::uint32_t kCellsMax = 1'000;
-  const Layout& layout = schedule.frame.layout;
-  if (schedule.frame.ranks > kRanksMax || std::uint64_t{layout.pieces()} * layout.segments > kCellsMax) return false;
+  const Layout& layout = schedule.header.layout;
+  if (schedule.header.ranks > kRanksMax || std::uint64_t{layout.pieces()} * layout.segments > kCellsMax) return false;
   std::uint64_t runs = 0;
   for (const auto& lanes : schedule.lanes) {
     for (const Lane& lane : lanes) {
