@@ -8,7 +8,6 @@
 #include <cstdint>
 #include <memory>
 #include <optional>
-#include <span>
 #include <string>
 #include <vector>
 
@@ -70,12 +69,5 @@ class Comm {
   // be taken out again before it goes.
   virtual void inspect(FunctionRef<void(const Engine& engine, Telemetry& telemetry)> look) = 0;
 };
-
-// Several at once, from one thread, also on several endpoints. The first error, if any, once all are done.
-struct Waiting {
-  std::shared_ptr<Comm> comm;
-  TicketPtr ticket;
-};
-Status wait_all(std::span<const Waiting> waiting);
 
 }  // namespace r2ccl

@@ -109,7 +109,7 @@ Result<Standing> standing_of(Environment environment) {
 
 // ---- where to meet ----------------------------------------------------------------------------------------------
 
-Result<HostAndPort> place_of_master(const std::string& host, const std::optional<std::string>& port_text) {
+Result<HostAndPort> named_master(const std::string& host, const std::optional<std::string>& port_text) {
   std::uint32_t port = kMasterPort;
   if (port_text) {
     const auto number = number_of("MASTER_PORT", *port_text, 65535);
@@ -139,7 +139,7 @@ std::string first_host(const std::string& list) {
   return list.substr(0, bracket) + list.substr(bracket + 1, end - bracket - 1);
 }
 
-Result<HostAndPort> place_of_open_mpi(Environment environment, const Launched& launch) {
+Result<HostAndPort> master_of_open_mpi(Environment environment, const Launched& launch) {
   auto job = value_of(environment, "OMPI_MCA_ess_base_jobid");
   if (!job) job = value_of(environment, "PMIX_NAMESPACE");
   const bool one_machine = value_of(environment, "OMPI_COMM_WORLD_LOCAL_SIZE") == fmt::format("{}", launch.size);
@@ -152,7 +152,7 @@ Result<HostAndPort> place_of_open_mpi(Environment environment, const Launched& l
       "address> to mpirun");
 }
 
-Result<HostAndPort> place_of_slurm(Environment environment) {
+Result<HostAndPort> master_of_slurm(Environment environment) {
   const std::string job = fmt::format("{}.{}", value_of(environment, "SLURM_JOB_ID").value_or(""),
                                       value_of(environment, "SLURM_STEP_ID").value_or(""));
   if (const auto list = value_of(environment, "SLURM_STEP_NODELIST"))
@@ -163,14 +163,14 @@ Result<HostAndPort> place_of_slurm(Environment environment) {
               "MASTER_ADDR to rank 0's address");
 }
 
-Result<HostAndPort> place_of(Environment environment, Kind kind, const Launched& launch) {
+Result<HostAndPort> master_of(Environment environment, Kind kind, const Launched& launch) {
   if (const auto text = value_of(environment, "NCCL_COMM_ID")) return parse_comm_id(*text);
   const auto port = value_of(environment, "MASTER_PORT");
-  if (const auto host = value_of(environment, "MASTER_ADDR")) return place_of_master(*host, port);
+  if (const auto host = value_of(environment, "MASTER_ADDR")) return named_master(*host, port);
   if (port) return fail(Fault::kMisuse, "MASTER_PORT is set but MASTER_ADDR is not: set it to rank 0's address");
   if (launch.size == 1) return HostAndPort{};
-  if (kind == Kind::kOpenMpi) return place_of_open_mpi(environment, launch);
-  if (kind == Kind::kSlurm) return place_of_slurm(environment);
+  if (kind == Kind::kOpenMpi) return master_of_open_mpi(environment, launch);
+  if (kind == Kind::kSlurm) return master_of_slurm(environment);
   return fail(Fault::kMisuse, fmt::format("{} says rank {} of {} but not where they meet: set MASTER_ADDR to rank 0's "
                                           "address, or NCCL_COMM_ID to host:port",
                                           launch.launcher, launch.rank, launch.size));
@@ -219,7 +219,7 @@ Result<std::optional<Launched>> find_launch(std::span<const std::string_view> en
     launch.id = std::move(*id);
     return launch;
   }
-  auto place = place_of(environment, standing->row->kind, launch);
+  auto place = master_of(environment, standing->row->kind, launch);
   if (!place) return std::unexpected(place.error());
   launch.host = std::move(place->host);
   launch.port = place->port;
